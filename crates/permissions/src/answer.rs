@@ -1,7 +1,7 @@
 //! Asking: several answerers race, the first answer wins, the others are withdrawn.
 //!
-//! A dialog in the terminal, a host on the other end of a pipe, a hook, a remote approver and the
-//! classifier of auto mode may all be able to answer one question. Each enters the [`Race`] as a
+//! The face of the session (a dialog in the terminal, a host on the other end of a pipe), a hook and the classifier of
+//! auto mode may all be able to answer one question. Each enters the [`Race`] as a
 //! future ([`Race::enter`]) or holds a [`Ticket`] that it answers later. An answerer that has nothing to
 //! say gives `None` (or drops its ticket) and the race goes on without it; when none is left the race is
 //! over, so a background agent that has nobody to ask never waits.
@@ -18,12 +18,8 @@ use tokio_util::sync::CancellationToken;
 /// Who may answer a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AnswererKind {
-    /// A person at a dialog.
-    Dialog,
-    /// The host of an SDK session.
+    /// The face of the session: a dialog in the terminal, the host of an SDK session, an editor.
     Host,
-    /// A remote approver.
-    Bridge,
     /// A `PermissionRequest` hook.
     Hook,
     /// The classifier of auto mode.
@@ -46,7 +42,7 @@ pub enum Outcome {
     Withdrawn,
 }
 
-/// A question on its way to whoever answers first.
+/// A question that the first answerer decides.
 pub struct Race {
     request: Arc<PermissionRequest>,
     answerers: FuturesUnordered<BoxFuture<'static, (AnswererKind, Option<PermissionReply>)>>,
@@ -183,7 +179,7 @@ mod tests {
     #[tokio::test]
     async fn the_first_answer_wins_and_the_others_are_withdrawn() {
         let mut race = Race::new(request());
-        let dialog = race.ticket(AnswererKind::Dialog);
+        let dialog = race.ticket(AnswererKind::Classifier);
         let host = race.ticket(AnswererKind::Host);
         race.enter(AnswererKind::Hook, std::future::pending());
         let over = race.over();
@@ -204,14 +200,14 @@ mod tests {
     async fn who_has_nothing_to_say_leaves_the_race_to_the_others() {
         let mut race = Race::new(request());
         race.enter(AnswererKind::Hook, async { None });
-        let dialog = race.ticket(AnswererKind::Dialog);
+        let dialog = race.ticket(AnswererKind::Host);
         let running = lathe_spawn::task(async move { race.run(&CancellationToken::new()).await });
         tokio::task::yield_now().await;
         assert!(dialog.answer(PermissionReply::allow()));
         assert!(matches!(
             running.await.unwrap(),
             Outcome::Answered {
-                by: AnswererKind::Dialog,
+                by: AnswererKind::Host,
                 ..
             }
         ));
@@ -224,7 +220,7 @@ mod tests {
             Outcome::NobodyAnswered
         );
         let mut race = Race::new(request());
-        drop(race.ticket(AnswererKind::Dialog));
+        drop(race.ticket(AnswererKind::Host));
         race.enter(AnswererKind::Hook, async { None });
         assert_eq!(
             race.run(&CancellationToken::new()).await,
@@ -235,7 +231,7 @@ mod tests {
     #[tokio::test]
     async fn a_cancelled_turn_withdraws_the_question() {
         let mut race = Race::new(request());
-        let dialog = race.ticket(AnswererKind::Dialog);
+        let dialog = race.ticket(AnswererKind::Host);
         let cancel = CancellationToken::new();
         cancel.cancel();
         assert_eq!(race.run(&cancel).await, Outcome::Withdrawn);
@@ -245,7 +241,7 @@ mod tests {
     #[tokio::test]
     async fn a_dropped_race_withdraws_the_question() {
         let mut race = Race::new(request());
-        let dialog = race.ticket(AnswererKind::Dialog);
+        let dialog = race.ticket(AnswererKind::Host);
         let cancel = CancellationToken::new();
         let mut run = Box::pin(race.run(&cancel));
         assert!(futures::poll!(&mut run).is_pending());

@@ -53,14 +53,16 @@ pub trait ClassifierModel: Send + Sync {
     ) -> BoxFuture<'a, Result<String, ModelFailure>>;
 }
 
-/// What the person says about auto mode in settings.
+/// The person's descriptions for auto mode in settings.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Guide {
-    /// What is fine.
+    /// Descriptions of allowed actions.
     pub allow: Vec<String>,
-    /// What should rather be asked.
+    /// Descriptions of actions that are refused unless the person asks for exactly that.
     pub soft_deny: Vec<String>,
-    /// What to know about the surroundings.
+    /// Descriptions of actions that are always refused.
+    pub hard_deny: Vec<String>,
+    /// Descriptions of the environment.
     pub environment: Vec<String>,
 }
 
@@ -75,11 +77,13 @@ pub struct Action<'a> {
     pub question: &'a str,
     /// The folder of the session.
     pub cwd: &'a str,
-    /// What the person said in this session, oldest first.
+    /// The person's messages in this session, oldest first.
     pub messages: &'a [String],
+    /// Where the agent has read text from outside, such as hosts of pages.
+    pub outside: &'a [String],
 }
 
-/// What the classifier says.
+/// The classifier's verdict.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ruling {
     /// Let it run.
@@ -108,7 +112,7 @@ struct Count {
 /// The classifier of a session.
 pub struct Classifier {
     model: Arc<dyn ClassifierModel>,
-    system: String,
+    system: Mutex<String>,
     limit: Duration,
     denials: Mutex<Count>,
 }
@@ -138,10 +142,15 @@ impl Classifier {
     pub fn new(model: Arc<dyn ClassifierModel>, guide: &Guide) -> Self {
         Self {
             model,
-            system: system_prompt(guide),
+            system: Mutex::new(system_prompt(guide)),
             limit: TIME_LIMIT,
             denials: Mutex::default(),
         }
+    }
+
+    /// Judges by other notes of the person from now on.
+    pub fn set_guide(&self, guide: &Guide) {
+        *self.system.lock() = system_prompt(guide);
     }
 
     /// The same with another time limit.
@@ -156,13 +165,14 @@ impl Classifier {
         let count = *self.denials.lock();
         if count.in_a_row >= MOST_DENIALS_IN_A_ROW || count.total >= MOST_DENIALS {
             let reason = format!(
-                "auto mode refused {} actions ({} in a row), so a person is asked",
+                "auto mode refused {} actions ({} in a row), so confirmation is needed",
                 count.total, count.in_a_row
             );
             return Ruling::Ask { reason };
         }
         let user = user_message(action);
-        let ruling = match self.ask(&self.system, &user).await {
+        let system = self.system.lock().clone();
+        let ruling = match self.ask(&system, &user).await {
             Ok(Answer {
                 verdict: Verdict::Allow,
                 reason,
@@ -267,11 +277,13 @@ fn parse(text: &str) -> Result<Answer, serde_json::Error> {
 
 fn system_prompt(guide: &Guide) -> String {
     let list = |entries: &[String]| {
+        // Files of this ecosystem include the built-in entries by this word; here they always apply.
+        let entries: Vec<&String> = entries.iter().filter(|it| *it != "$defaults").collect();
         if entries.is_empty() {
             return "- (nothing)".to_owned();
         }
         entries
-            .iter()
+            .into_iter()
             .map(|entry| format!("- {}", entry.replace('\n', " ")))
             .collect::<Vec<_>>()
             .join("\n")
@@ -287,6 +299,7 @@ fn system_prompt(guide: &Guide) -> String {
         prompt.push_str(&match name {
             "allow" => list(&guide.allow),
             "soft_deny" => list(&guide.soft_deny),
+            "hard_deny" => list(&guide.hard_deny),
             "environment" => list(&guide.environment),
             _ => String::new(),
         });
@@ -314,6 +327,7 @@ fn user_message(action: &Action<'_>) -> String {
         "what_the_person_said": messages,
         "action": {"tool": action.tool_name, "input": input, "folder": action.cwd},
         "why_it_is_asked": action.question,
+        "outside_text_read_from": action.outside,
     })
     .to_string()
 }
@@ -328,7 +342,7 @@ fn bounded(text: &str) -> String {
     let front: String = text.chars().take(half).collect();
     let back: String = text.chars().skip(length - half).collect();
     format!(
-        "{front} […{} characters left out…] {back}",
+        "{front} […{} characters omitted…] {back}",
         length - 2 * half
     )
 }
@@ -388,6 +402,7 @@ mod tests {
             question: "not known",
             cwd: "/p",
             messages: &messages,
+            outside: &[],
         };
         classifier.rule(&action).await
     }
@@ -532,7 +547,7 @@ mod tests {
         let text = "a".repeat(5_000) + &"b".repeat(5_000);
         let cut = bounded(&text);
         assert!(
-            cut.starts_with('a') && cut.ends_with('b') && cut.contains("2000 characters left out")
+            cut.starts_with('a') && cut.ends_with('b') && cut.contains("2000 characters omitted")
         );
     }
 }

@@ -52,7 +52,7 @@ pub enum CliError {
     Expectation {
         /// The line, from 1.
         line: usize,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
 }
@@ -454,7 +454,7 @@ impl Paint {
 
 // ---- list, add, remove ------------------------------------------------------------------------
 
-/// `permissions list`: every rule that counts, with where it stands, and those that don't count.
+/// `permissions list`: every effective rule with its source, and the rules without effect.
 #[must_use]
 pub fn list(
     settings: &Resolved,
@@ -526,7 +526,7 @@ pub fn list(
     }
     if text.is_empty() {
         text.push_str(
-            "No rules. Reads inside the working folder pass, everything else is asked about.\n",
+            "No rules. Reads inside the working folder are allowed, everything else needs confirmation.\n",
         );
     }
     for problem in problems {

@@ -1,12 +1,14 @@
-//! What a command is confined to when it passes because it only reads.
+//! The confinement of commands that pass because they only read.
 //!
 //! The decision trusts the analyser's tables there; the kernel doesn't have to. A command that a rule,
 //! a mode, a hook or a person let pass is not confined: somebody vouched for it.
 
+mod hidden;
+
 use crate::context::{CallFacts, PermissionContext};
 use lathe_protocol::permission::{Decision, DecisionReason, PermissionMode, Subject};
 use lathe_sandbox::{ReadOnlyPolicy, repository_folders};
-use lathe_shell::analysis::Part;
+use lathe_shell::analysis::{Obeys, Part};
 use std::path::Path;
 
 /// Programs whose reading commands ask a service, with what each of them reads in the home folder to
@@ -38,14 +40,17 @@ const CLIENTS: &[(&str, &[&str])] = &[
 /// Sub-commands of git that ask another repository.
 const REMOTE_GIT: &[&str] = &["ls-remote"];
 
-/// What a command may do, if it passes because it only reads; `None` if it isn't confined.
+/// The policy for a command that passes because it only reads; `None` if it isn't confined.
 #[must_use]
 pub fn confinement(
     call: &CallFacts<'_>,
     decision: &Decision,
     context: &PermissionContext,
 ) -> Option<ReadOnlyPolicy> {
-    let Subject::Shell { cwd, .. } = call.subject else {
+    let Subject::Shell {
+        cwd, unsandboxed, ..
+    } = call.subject
+    else {
         return None;
     };
     let by_itself = matches!(
@@ -59,7 +64,7 @@ pub fn confinement(
     let analysis = call.resolved.analysis()?;
     if !by_itself
         || context.mode == PermissionMode::BypassPermissions
-        || context.sandbox.bash_sandboxed
+        || context.sandbox.holds(analysis, *unsandboxed, &context.home)
     {
         return None;
     }
@@ -67,8 +72,8 @@ pub fn confinement(
     let roots = context.roots.iter();
     policy.readable.extend(
         roots
-            .chain(&context.session_paths)
-            .chain(&context.readable_paths)
+            .chain(&context.files.session_paths)
+            .chain(&context.files.readable_paths)
             .cloned(),
     );
     policy.readable.extend(repository_folders(cwd));
@@ -80,7 +85,30 @@ pub fn confinement(
     }
     policy.readable.sort();
     policy.readable.dedup();
+    let uses_git = analysis
+        .parts
+        .iter()
+        .any(|part| matches!(part.obeys, Obeys::Repository | Obeys::RepositoryOnly));
+    if uses_git {
+        policy.git_attributes = hidden::git_attributes(&context.home);
+    }
+    if !analysis.parts.iter().any(may_open_any_file) {
+        let named: Vec<&Path> = call.resolved.judged().collect();
+        policy.hidden = hidden::secrets(context, &named);
+    }
     Some(policy)
+}
+
+/// Whether a part may open every file that it comes across, without showing what is in it.
+fn may_open_any_file(part: &Part) -> bool {
+    let name = part
+        .effective_argv
+        .first()
+        .and_then(|word| word.fixed())
+        .unwrap_or_default();
+    let name = name.rsplit('/').next().unwrap_or(name);
+    part.obeys != Obeys::Nothing
+        || matches!(name, "wc" | "file" | "tokei" | "scc" | "xargs" | "find")
 }
 
 /// Adds what one part of a command needs.

@@ -1,29 +1,21 @@
-//! What a decision depends on: the session's side ([`PermissionContext`]) and the call's
+//! The inputs of a decision: the session's side ([`PermissionContext`]) and the call's
 //! ([`CallFacts`]).
 
 use crate::path::{ResolvedPath, resolve_path};
 use crate::pattern::Anchors;
 use crate::protected::{IgnoreFile, OwnPlaces};
-use crate::repository::Repository;
+use crate::repository::{ObjectKind, Repository};
 use crate::ruleset::RuleSet;
+use crate::sandbox::SandboxFacts;
 use crate::shell::{Expansion, Found, Survey};
 use lathe_protocol::permission::{PermissionMode, RuleSource, Subject};
-use lathe_shell::analysis::{Analysis, Obeys, analyse};
+use lathe_shell::analysis::{Analysis, Obeys, PathKind, analyse};
 use lathe_shell::syntax::ShellKind;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// What is known about the sandbox.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct SandboxFacts {
-    /// Shell commands run in the sandbox.
-    pub bash_sandboxed: bool,
-    /// A sandboxed command needs no question.
-    pub auto_allow: bool,
-}
 
 /// Everything of a session that a decision depends on. Plain data; cloning is cheap enough for a
 /// snapshot per change.
@@ -49,30 +41,40 @@ pub struct PermissionContext {
     pub tells_git_status: bool,
     /// Whether the mode bypassPermissions may be entered.
     pub bypass_available: bool,
-    /// The plan that plan mode may write.
-    pub plan_file: Option<PathBuf>,
-    /// What else the session may read and write although it lies elsewhere: its notes, its scratch
-    /// folder.
-    pub session_paths: Vec<PathBuf>,
-    /// What else the session may read: saved results, the files of skills.
-    pub readable_paths: Vec<PathBuf>,
-    /// The project's `.latheignore`.
-    pub ignore: Option<IgnoreFile>,
+    /// Files that are judged otherwise than by where they lie.
+    pub files: SpecialFiles,
     /// The sandbox.
     pub sandbox: SandboxFacts,
     /// The shell that runs commands.
     pub shell: ShellKind,
-    /// What an agent may do at most.
+    /// The limits of an agent.
     pub limits: crate::limits::Limits,
-    /// Home and Lathe's own folder with links followed, where that makes a difference.
-    pub(crate) real_homes: RealHomes,
+    /// Facts about the machine.
+    pub(crate) machine: Machine,
 }
 
-/// What home and Lathe's own folder really are.
+/// Files that are judged otherwise than by where they lie.
+#[derive(Debug, Clone, Default)]
+pub struct SpecialFiles {
+    /// The plan that plan mode may write.
+    pub plan_file: Option<PathBuf>,
+    /// Files outside the roots that the session may read and write: its notes, its scratch folder.
+    pub session_paths: Vec<PathBuf>,
+    /// Files outside the roots that the session may read: saved results, the files of skills.
+    pub readable_paths: Vec<PathBuf>,
+    /// The project's `.latheignore`.
+    pub ignore: Option<IgnoreFile>,
+}
+
+/// Facts about the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RealHomes {
+pub(crate) struct Machine {
+    /// Home, with links followed.
     pub(crate) home: PathBuf,
+    /// Lathe's own folder, with links followed.
     pub(crate) config_home: PathBuf,
+    /// The folders in which programs are looked for, in order.
+    pub(crate) search_path: Vec<PathBuf>,
 }
 
 impl PermissionContext {
@@ -91,21 +93,24 @@ impl PermissionContext {
             trusted: false,
             tells_git_status: true,
             bypass_available: false,
-            plan_file: None,
-            session_paths: Vec::new(),
-            readable_paths: Vec::new(),
-            ignore: None,
+            files: SpecialFiles::default(),
             sandbox: SandboxFacts::default(),
             shell: ShellKind::Bash,
             limits: crate::limits::Limits::default(),
-            real_homes: RealHomes {
+            machine: Machine {
                 home: crate::path::real_folder(home),
                 config_home: crate::path::real_folder(config_home),
+                search_path: Vec::new(),
             },
         }
     }
 
-    /// What the path patterns of a source's rules count from.
+    /// Sets where programs are looked for (`PATH`).
+    pub fn set_search_path(&mut self, path: &str) {
+        self.machine.search_path = std::env::split_paths(path).collect();
+    }
+
+    /// The folders that the path patterns of a source's rules are relative to.
     #[must_use]
     pub fn anchors(&self, source: RuleSource) -> Anchors {
         let settings_folder = match source {
@@ -129,6 +134,7 @@ impl PermissionContext {
     pub fn secret(&self, path: &Path) -> Option<String> {
         crate::protected::secret(path, &self.config_home).or_else(|| {
             let named = self
+                .files
                 .ignore
                 .as_ref()
                 .is_some_and(|ignore| ignore.names(path));
@@ -141,15 +147,15 @@ impl PermissionContext {
         crate::protected::protected(
             path,
             OwnPlaces {
-                config_homes: [&self.config_home, &self.real_homes.config_home],
-                session_paths: &self.session_paths,
+                config_homes: [&self.config_home, &self.machine.config_home],
+                session_paths: &self.files.session_paths,
             },
         )
         .filter(|_| !self.is_plan_file(path))
     }
 
     pub(crate) fn is_plan_file(&self, path: &Path) -> bool {
-        self.plan_file.as_deref() == Some(path)
+        self.files.plan_file.as_deref() == Some(path)
     }
 }
 
@@ -162,11 +168,11 @@ pub struct CallFacts<'a> {
     pub aliases: &'a [String],
     /// The input, paths made absolute.
     pub input: &'a Value,
-    /// What the call would touch.
+    /// The subject of the call.
     pub subject: &'a Subject,
     /// Whether the tool says that it only reads.
     pub read_only: bool,
-    /// What [`resolve`] found.
+    /// The result of [`resolve`].
     pub resolved: ResolvedPaths,
 }
 
@@ -188,6 +194,9 @@ pub struct ResolvedPaths {
     surveys: Vec<(Survey, Found)>,
     analysis: Option<Arc<Analysis>>,
     repositories: Vec<(PathBuf, Repository)>,
+    objects: HashMap<(PathBuf, String), ObjectKind>,
+    /// Programs whose version the folder chooses.
+    shims: Vec<String>,
 }
 
 impl ResolvedPaths {
@@ -213,7 +222,7 @@ impl ResolvedPaths {
         self.paths.values().flat_map(ResolvedPath::forms)
     }
 
-    /// What the analyser said.
+    /// The analysis of the command.
     #[must_use]
     pub fn analysis(&self) -> Option<&Arc<Analysis>> {
         self.analysis.as_ref()
@@ -228,7 +237,7 @@ impl ResolvedPaths {
             .as_deref()
     }
 
-    /// What was found below a folder; `None` when nobody looked.
+    /// The result of a survey; `None` if there was none.
     pub(crate) fn survey(&self, survey: &Survey) -> Option<&Found> {
         self.surveys
             .iter()
@@ -246,6 +255,14 @@ impl ResolvedPaths {
             let folders = crate::shell::folders_of(part, cwd, context);
             if part.obeys != Obeys::Nothing {
                 self.look_for_repositories(folders.as_deref().unwrap_or_default());
+            }
+            let objects = part.read_paths.iter();
+            for object in objects.filter(|path| path.kind == PathKind::Object) {
+                for folder in folders.as_deref().unwrap_or_default() {
+                    let kind = ObjectKind::of(folder, &object.text);
+                    self.objects
+                        .insert((folder.clone(), object.text.clone()), kind);
+                }
             }
             for survey in crate::shell::surveys_of(part, folders.as_deref(), context) {
                 if self.survey(&survey).is_some() {
@@ -267,6 +284,20 @@ impl ResolvedPaths {
                 self.surveys.push((survey, found));
             }
         }
+    }
+
+    /// Whether a program is one of a version manager, which obeys files of the folder.
+    pub(crate) fn is_shim(&self, program: &str) -> bool {
+        self.shims.iter().any(|shim| shim == program)
+    }
+
+    /// The kind of an object of the repository of a folder.
+    pub(crate) fn object(&self, folder: &Path, name: &str) -> ObjectKind {
+        let key = (folder.to_path_buf(), name.to_owned());
+        self.objects
+            .get(&key)
+            .copied()
+            .unwrap_or(ObjectKind::Unknown)
     }
 
     /// The git repository that is used in a folder; one that nobody looked for isn't known.
@@ -327,10 +358,14 @@ pub fn resolve(subject: &Subject, context: &PermissionContext) -> ResolvedPaths 
                 resolved.look_for_repositories(&[context.project.clone(), context.cwd.clone()]);
             }
             resolved.look_below(&analysis, cwd, context);
+            if !context.trusted {
+                resolved.shims = crate::shims::find(&analysis, &context.machine.search_path);
+            }
             resolved.analysis = Some(analysis);
         }
         Subject::Nothing
         | Subject::Fetch { .. }
+        | Subject::Search { .. }
         | Subject::Mcp { .. }
         | Subject::Named { .. }
         | Subject::Person

@@ -58,6 +58,7 @@ pub(crate) fn judge(call: &CallFacts<'_>, context: &PermissionContext) -> Decisi
             unsandboxed,
         } => shell::judge(call, command, cwd, *unsandboxed, context).decision,
         Subject::Fetch { url } => fetch(call, context, url),
+        Subject::Search { .. } => search(call, context),
         Subject::Mcp {
             server,
             tool,
@@ -106,7 +107,7 @@ fn nothing(call: &CallFacts<'_>, context: &PermissionContext) -> Decision {
     findings.decide(context.mode)
 }
 
-/// Each path gets its verdict; the strictest counts.
+/// Each path gets its verdict; the strictest wins.
 fn each_path(
     call: &CallFacts<'_>,
     context: &PermissionContext,
@@ -157,7 +158,46 @@ fn fetch(call: &CallFacts<'_>, context: &PermissionContext, url: &str) -> Decisi
         findings.deny = on(Behavior::Deny);
         findings.ask = findings.ask.or_else(|| on(Behavior::Ask));
         findings.allow = findings.allow.or_else(|| on(Behavior::Allow));
+        if context.rules.documentation_hosts() && is_documentation(url, host) {
+            let reason = format!("{host} is well-known documentation");
+            findings.passes = Some(DecisionReason::Other { reason });
+        }
+    } else {
+        let (names, given) = (call.names(), format!("input:{url}"));
+        let on = |behavior| {
+            let mut rules = context.rules.with(behavior);
+            rules
+                .find(|rule: &&Rule| rule.covers_word(&names, &given))
+                .map(Rule::reason)
+        };
+        findings.deny = on(Behavior::Deny);
+        findings.ask = findings.ask.or_else(|| on(Behavior::Ask));
+        findings.allow = findings.allow.or_else(|| on(Behavior::Allow));
     }
+    findings.decide(context.mode)
+}
+
+/// Hosts of documentation, one per line.
+const DOCUMENTATION: &str = include_str!("../data/documentation_hosts.txt");
+
+/// Whether an address is one of well-known documentation: by its exact host, at the usual port.
+fn is_documentation(url: &str, host: &str) -> bool {
+    let usual = url::Url::parse(url).is_ok_and(|url| url.port().is_none());
+    usual
+        && DOCUMENTATION
+            .lines()
+            .any(|known| !known.starts_with('#') && known == host)
+}
+
+fn search(call: &CallFacts<'_>, context: &PermissionContext) -> Decision {
+    let mut question = Question::other("nothing allows searching the web");
+    question.suggestions = vec![suggest::allow_rule(
+        call.tool_name,
+        None,
+        RuleSource::LocalSettings,
+    )];
+    let mut findings = with_whole_rules(call, context, question);
+    findings.changes = false;
     findings.decide(context.mode)
 }
 
@@ -219,7 +259,7 @@ fn named(
 }
 
 fn person(call: &CallFacts<'_>, context: &PermissionContext) -> Decision {
-    let question = Question::other(format!("{} is a question to a person", call.tool_name));
+    let question = Question::other(format!("{} asks the user a question", call.tool_name));
     let mut findings = with_whole_rules(call, context, question.clone());
     findings.changes = false;
     findings.hard = Some(question);

@@ -9,9 +9,9 @@ use lathe_protocol::permission::{Behavior, DecisionReason, PermissionMode};
 use std::path::{Path, PathBuf};
 
 /// How the reason ends when a secret would be read.
-pub(crate) const READ_SECRET: &str = "a person must say that it may be read";
+pub(crate) const READ_SECRET: &str = "reading it needs confirmation";
 /// How the reason ends when a secret would be changed.
-pub(crate) const WRITE_SECRET: &str = "a person must say that it may be changed";
+pub(crate) const WRITE_SECRET: &str = "changing it needs confirmation";
 
 /// Who touches a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(crate) enum Toucher<'a> {
     Lister,
 }
 
-/// What speaks for and against reading a path.
+/// The findings about reading a path.
 pub(crate) fn read(
     path: &ResolvedPath,
     toucher: Toucher<'_>,
@@ -46,7 +46,7 @@ pub(crate) fn read(
         Toucher::Lister => None,
         Toucher::Tool(_) | Toucher::Shell => path.forms().find_map(|form| context.secret(form)),
     };
-    let free = path.real.is_some() && path.touched().all(|form| readable(form, path, context));
+    let free = is_readable(path, context);
     if free && secret.is_none() && literal.is_none() {
         // The question is never asked, so nothing is spent on what it would offer.
         findings.passes = Some(DecisionReason::WorkingDirectory {
@@ -78,6 +78,12 @@ pub(crate) fn read(
             }
         }
     };
+    if context.limits.outside.blocks_reads && !is_readable(path, context) {
+        findings.hard = Some(Question {
+            suggestions: Vec::new(),
+            ..findings.question.clone()
+        });
+    }
     if path.real.is_some() {
         let tool = match toucher {
             Toucher::Tool(tool) => tool,
@@ -120,11 +126,7 @@ fn plain_write_question(path: &ResolvedPath, context: &PermissionContext) -> Que
     Question {
         reason: match &blocked {
             None => DecisionReason::Other {
-                reason: format!(
-                    "`{}` would be changed, which permission mode {} asks about",
-                    path.written.display(),
-                    context.mode
-                ),
+                reason: format!("{} asks before editing files", mode_words(context.mode)),
             },
             Some(blocked) => DecisionReason::WorkingDirectory {
                 reason: outside_words(path, Some(blocked), "writes"),
@@ -135,7 +137,7 @@ fn plain_write_question(path: &ResolvedPath, context: &PermissionContext) -> Que
     }
 }
 
-/// What speaks for and against writing a path.
+/// The findings about writing a path.
 pub(crate) fn write(
     path: &ResolvedPath,
     toucher: Toucher<'_>,
@@ -160,14 +162,7 @@ pub(crate) fn write(
         Some(Suspicion::Literal(reason)) => Some(reason),
         None => None,
     };
-    let own = |form: &Path| {
-        context.is_plan_file(form)
-            || context
-                .session_paths
-                .iter()
-                .any(|folder| form.starts_with(folder))
-    };
-    if path.real.is_some() && path.touched().all(own) {
+    if path.real.is_some() && path.touched().all(|form| is_own(form, context)) {
         findings.changes = false;
         findings.passes = Some(DecisionReason::WorkingDirectory {
             reason: format!("`{}` is the session's own", path.written.display()),
@@ -218,11 +213,36 @@ fn within(form: &Path, folders: &[PathBuf], case_insensitive: bool) -> bool {
         .any(|folder| crate::path::starts_with(form, folder, case_insensitive))
 }
 
+/// Whether a form is the session's own: its plan, its notes.
+fn is_own(form: &Path, context: &PermissionContext) -> bool {
+    context.is_plan_file(form)
+        || context
+            .files
+            .session_paths
+            .iter()
+            .any(|folder| form.starts_with(folder))
+}
+
+/// Whether a path lies where the session may read by itself.
+pub(crate) fn is_readable(path: &ResolvedPath, context: &PermissionContext) -> bool {
+    path.real.is_some() && path.touched().all(|form| readable(form, path, context))
+}
+
+/// Whether a path lies where the session works, or is its own, and is no settings file.
+pub(crate) fn is_writable(path: &ResolvedPath, context: &PermissionContext) -> bool {
+    let writable = |form: &Path| {
+        is_own(form, context)
+            || (within(form, &context.roots, path.case_insensitive)
+                && !crate::protected::is_settings_file(form))
+    };
+    path.real.is_some() && path.touched().all(writable)
+}
+
 /// Whether a form may be read without a rule.
 fn readable(form: &Path, path: &ResolvedPath, context: &PermissionContext) -> bool {
     within(form, &context.roots, path.case_insensitive)
-        || within(form, &context.session_paths, false)
-        || within(form, &context.readable_paths, false)
+        || within(form, &context.files.session_paths, false)
+        || within(form, &context.files.readable_paths, false)
         || context.is_plan_file(form)
 }
 
@@ -270,18 +290,27 @@ fn granted(
     reason
 }
 
+/// A mode as the subject of a sentence.
+fn mode_words(mode: PermissionMode) -> String {
+    match mode {
+        PermissionMode::Default => "Default mode".to_owned(),
+        PermissionMode::Plan => "Plan mode".to_owned(),
+        mode => format!("Mode {mode}"),
+    }
+}
+
 fn outside_words(path: &ResolvedPath, blocked: Option<&Path>, verb: &str) -> String {
     let written = path.written.display();
     match (blocked, path.real.as_deref()) {
         (_, None) => format!(
-            "what `{written}` leads to is not known, so it can't be seen whether it {verb} inside the working roots"
+            "what `{written}` leads to is not known, so it can't be seen whether it {verb} inside this project"
         ),
         (Some(blocked), _) if blocked != path.written => {
             format!(
-                "`{written}` leads to `{}`, which lies outside the working roots",
+                "`{written}` leads to `{}`, which is outside this project",
                 blocked.display()
             )
         }
-        _ => format!("`{written}` lies outside the working roots"),
+        _ => format!("`{written}` is outside this project"),
     }
 }

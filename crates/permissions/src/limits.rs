@@ -1,4 +1,4 @@
-//! What an agent may do at most, whatever its session allows.
+//! The limits of an agent, whatever its session allows.
 //!
 //! A definition narrows: it may say that its agent only reads, or name the uses of a tool that the agent
 //! has (`Bash(git *)`). Modes, rules and people can allow what is inside of that, and nothing beyond.
@@ -17,11 +17,55 @@ pub struct Limits {
     pub only: Vec<Rule>,
     /// The same of the agents that started it: it has no more than each of them.
     pub inherited: Vec<Vec<Rule>>,
+    /// Restrictions outside of the working directories, for the session and its agents.
+    pub outside: Outside,
+}
+
+/// Restrictions outside of the working directories.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Outside {
+    /// File tools read nothing there; commands that name something there are asked about.
+    pub blocks_reads: bool,
+    /// File tools write nothing there, and no settings files.
+    pub blocks_writes: bool,
+}
+
+/// Why settings refuse a path, if they do.
+fn blocked_outside(call: &CallFacts<'_>, context: &PermissionContext) -> Option<Decision> {
+    let outside = context.limits.outside;
+    let (paths, key, verb) = match call.subject {
+        Subject::Read { paths } if outside.blocks_reads => {
+            (paths, "blockReadsOutsideWorkingDirectories", "read")
+        }
+        Subject::Write { paths } if outside.blocks_writes => {
+            (paths, "blockWritesOutsideWorkingDirectories", "written")
+        }
+        _ => return None,
+    };
+    let refused = paths.iter().find(|path| {
+        let path = call.resolved.get(path);
+        if verb == "read" {
+            !crate::files::is_readable(&path, context)
+        } else {
+            !crate::files::is_writable(&path, context)
+        }
+    })?;
+    Some(Decision::Deny {
+        reason: DecisionReason::WorkingDirectory {
+            reason: format!(
+                "`{}` may not be {verb}: permissions.{key} blocks what lies outside the working directories",
+                refused.display()
+            ),
+        },
+    })
 }
 
 /// Why a call goes beyond the limits; `None` when it doesn't.
 pub(crate) fn refusal(call: &CallFacts<'_>, context: &PermissionContext) -> Option<Decision> {
     let limits = &context.limits;
+    if let Some(blocked) = blocked_outside(call, context) {
+        return Some(blocked);
+    }
     if limits.reads_only && would_change(call, context) {
         return Some(beyond("this agent only reads".to_owned()));
     }
@@ -50,8 +94,8 @@ fn beyond(reason: String) -> Decision {
 fn would_change(call: &CallFacts<'_>, context: &PermissionContext) -> bool {
     let mut planning = context.clone();
     planning.mode = PermissionMode::Plan;
-    planning.plan_file = None;
-    planning.session_paths.clear();
+    planning.files.plan_file = None;
+    planning.files.session_paths.clear();
     let decision = decision::judge(call, &planning);
     let plan = DecisionReason::Mode {
         mode: PermissionMode::Plan,
@@ -84,7 +128,11 @@ fn is_covered(call: &CallFacts<'_>, rules: &[&Rule], context: &PermissionContext
                 .and_then(|url| url.host_str().map(str::to_owned))
                 .is_some_and(|host| rules.iter().any(|rule| rule.covers_host(&host))),
             Subject::Named { name, .. } => rules.iter().any(|rule| rule.covers_word(&names, name)),
-            Subject::Nothing | Subject::Mcp { .. } | Subject::Person | Subject::Unknown => false,
+            Subject::Nothing
+            | Subject::Search { .. }
+            | Subject::Mcp { .. }
+            | Subject::Person
+            | Subject::Unknown => false,
         }
 }
 

@@ -3,18 +3,19 @@
 //! A decision is made on a [`snapshot`](Permissions::snapshot), so a change in the middle of a call
 //! never half-applies. Changes come as [`PermissionUpdate`]s: from a person's answer, a host, a hook.
 //! What is to be kept beyond the session goes through a [`Store`]; when saving fails the change still
-//! counts for the session, and the error says so.
+//! applies to the session, and the error says so.
 
 use crate::broad::is_too_broad;
 use crate::context::PermissionContext;
 use crate::files::{self, Toucher};
+use crate::limits::Outside;
 use crate::path::{ResolvedPath, fold, real_folder, resolve_path};
 use crate::rule::RuleError;
 use crate::ruleset::{Rule, RuleSet};
 use lathe_protocol::permission::{
     Behavior, PermissionDenial, PermissionMode, PermissionUpdate, RuleSource, RuleValue,
 };
-use lathe_settings::{Environment, Variable};
+use lathe_settings::{Environment, Resolved, Variable};
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -52,6 +53,8 @@ pub struct ModeGates {
     pub bypass_disabled: bool,
     /// Policy takes the mode auto away.
     pub auto_disabled: bool,
+    /// In auto mode the classifier judges every shell command: allow rules for them are suspended there.
+    pub classifies_all_shell: bool,
 }
 
 impl ModeGates {
@@ -63,6 +66,16 @@ impl ModeGates {
             contained: environment.get(Variable::IsSandbox) == Some("1"),
             ..Self::default()
         }
+    }
+
+    /// Takes over what settings say.
+    pub fn take_from(&mut self, settings: &Resolved) {
+        let configured = settings.settings.permissions.as_ref();
+        self.bypass_disabled =
+            configured.is_some_and(|it| it.disable_bypass_permissions_mode.is_some());
+        self.auto_disabled = configured.is_some_and(|it| it.disable_auto_mode.is_some());
+        let auto = settings.settings.auto_mode.as_ref();
+        self.classifies_all_shell = auto.and_then(|auto| auto.classify_all_shell) == Some(true);
     }
 
     /// Whether a mode may be entered.
@@ -134,8 +147,8 @@ pub enum UpdateError {
         "{0:?} can't be changed from a session; choose userSettings, projectSettings, localSettings or session"
     )]
     ReadOnlyDestination(RuleSource),
-    /// It counts for this session but could not be kept.
-    #[error("it counts for this session, but could not be saved: {0}")]
+    /// It applies to this session but could not be saved.
+    #[error("it applies to this session, but could not be saved: {0}")]
     NotSaved(String),
 }
 
@@ -149,7 +162,7 @@ struct State {
     gates: ModeGates,
 }
 
-/// The live permissions of a session; shared by whoever decides.
+/// The live permissions of a session; shared by everything that decides.
 pub struct Permissions {
     state: Mutex<State>,
     store: Option<Box<dyn Store>>,
@@ -212,7 +225,7 @@ impl Permissions {
         }
     }
 
-    /// What counts now.
+    /// The current context.
     #[must_use]
     pub fn snapshot(&self) -> Arc<PermissionContext> {
         Arc::clone(&self.state.lock().context)
@@ -237,14 +250,9 @@ impl Permissions {
 
     /// Takes modes away, or gives them back, as settings that changed say. A mode that is taken away is left
     /// at once: gives the mode that takes its place.
-    pub fn restrict_modes(
-        &self,
-        bypass_disabled: bool,
-        auto_disabled: bool,
-    ) -> Option<PermissionMode> {
+    pub fn restrict_modes(&self, settings: &Resolved) -> Option<PermissionMode> {
         let mut state = self.state.lock();
-        state.gates.bypass_disabled = bypass_disabled;
-        state.gates.auto_disabled = auto_disabled;
+        state.gates.take_from(settings);
         let mode = state.context.mode;
         if state.gates.check(mode, true).is_ok() {
             return None;
@@ -307,7 +315,7 @@ impl Permissions {
 
     /// Replaces what settings files say, as after one changed. Rules of the session, of the command
     /// line and of active commands stay, and so do rules that were given in this session.
-    pub fn reload(&self, from_settings: &RuleSet) {
+    pub fn reload(&self, from_settings: &RuleSet, limits: Outside) {
         let mut state = self.state.lock();
         let mode = state.context.mode;
         state.enter(PermissionMode::Default);
@@ -317,6 +325,13 @@ impl Permissions {
         for rule in from_settings.iter().chain(&given) {
             context.rules.add(rule.clone());
         }
+        context
+            .rules
+            .set_only_policy_grants(from_settings.only_policy_grants());
+        context
+            .rules
+            .set_documentation_hosts(from_settings.documentation_hosts());
+        context.limits.outside = limits;
         state.enter(mode);
     }
 
@@ -344,7 +359,9 @@ impl Permissions {
         // Asked for every file of a tree: the file system is asked only about links.
         let is_link = std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
         if is_link {
-            hides(&resolve_path(path), &context)
+            let resolved = resolve_path(path);
+            let blocked = context.limits.outside.blocks_reads;
+            hides(&resolved, &context) || (blocked && !files::is_readable(&resolved, &context))
         } else {
             let written = fold(path);
             hides(
@@ -420,15 +437,18 @@ impl State {
 
     fn set_broad_rules_aside(&mut self) {
         let context = Arc::make_mut(&mut self.context);
+        let all_shell = self.gates.classifies_all_shell;
+        let suspended = |rule: &Rule| {
+            rule.behavior == Behavior::Allow
+                && (is_too_broad(rule) || (all_shell && rule.is_about(&["Bash"])))
+        };
         let broad: Vec<Rule> = context
             .rules
-            .with(Behavior::Allow)
-            .filter(|rule| is_too_broad(rule))
+            .iter()
+            .filter(|rule| suspended(rule))
             .cloned()
             .collect();
-        context
-            .rules
-            .retain(|rule| !(rule.behavior == Behavior::Allow && is_too_broad(rule)));
+        context.rules.retain(|rule| !suspended(rule));
         self.set_aside.extend(broad);
     }
 

@@ -1,4 +1,4 @@
-//! What a denial says: which call, why, and what would let it pass.
+//! The text of a denial: which call, why, and what would let it pass.
 
 use crate::context::CallFacts;
 use crate::files;
@@ -32,7 +32,7 @@ pub fn denial_message(call: &CallFacts<'_>, reason: &DecisionReason) -> String {
         ),
         DecisionReason::SafetyCheck { .. } => {
             format!(
-                "{what} is not permitted: {why}. Only a person can allow this, and nobody can be asked here.{}",
+                "{what} is not permitted: {why}. Only a user can allow this, and nobody can be asked here.{}",
                 hint(call, reason)
             )
         }
@@ -56,6 +56,7 @@ fn describe(call: &CallFacts<'_>) -> String {
             [] => name.to_owned(),
         },
         Subject::Fetch { url } => format!("{name} from {}", shortened(url)),
+        Subject::Search { query } => format!("{name} for {}", shortened(query)),
         Subject::Named { name: word, .. } => format!("{name}({word})"),
         _ => name.to_owned(),
     }
@@ -73,11 +74,14 @@ fn shortened(text: &str) -> String {
     }
 }
 
+/// How a hint begins. Small models ran the option as a command, or called again with it.
+const ONLY_A_PERSON: &str = "Don't call it again: only the person who starts Lathe can allow it, with the option (which is no command)";
+
 /// The flag that would have allowed the call, where one would.
 fn hint(call: &CallFacts<'_>, reason: &DecisionReason) -> String {
     let allowed_tools = |rule: &RuleValue| {
         format!(
-            " To allow it, start with --allowedTools {}.",
+            " {ONLY_A_PERSON} --allowedTools {}.",
             double_quoted(&format_rule(rule))
         )
     };
@@ -102,10 +106,12 @@ fn hint(call: &CallFacts<'_>, reason: &DecisionReason) -> String {
             let folder = paths.first().and_then(|path| path.parent());
             match (reason, folder) {
                 (DecisionReason::WorkingDirectory { .. }, Some(folder)) => format!(
-                    " To allow it, start with --permission-mode acceptEdits --add-dir {}.",
+                    " {ONLY_A_PERSON} --permission-mode acceptEdits --add-dir {}.",
                     double_quoted(&folder.to_string_lossy())
                 ),
-                _ => " To allow it, start with --permission-mode acceptEdits, or with --allowedTools \"Edit\".".to_owned(),
+                _ => format!(
+                    " {ONLY_A_PERSON} --permission-mode acceptEdits or --allowedTools \"Edit\"."
+                ),
             }
         }
         Subject::Read { paths } => {
@@ -121,7 +127,7 @@ fn hint(call: &CallFacts<'_>, reason: &DecisionReason) -> String {
                 })
                 .map_or_else(String::new, |folder| {
                     format!(
-                        " To allow it, start with --add-dir {}.",
+                        " {ONLY_A_PERSON} --add-dir {}.",
                         double_quoted(&folder.to_string_lossy())
                     )
                 })
@@ -135,7 +141,9 @@ fn hint(call: &CallFacts<'_>, reason: &DecisionReason) -> String {
                 allowed_tools(&rule(Some(format!("domain:{host}"))))
             }),
         Subject::Named { name, .. } => allowed_tools(&rule(Some(name.clone()))),
-        Subject::Mcp { .. } | Subject::Unknown => allowed_tools(&rule(None)),
+        Subject::Search { .. } | Subject::Mcp { .. } | Subject::Unknown => {
+            allowed_tools(&rule(None))
+        }
         Subject::Nothing | Subject::Person => String::new(),
     }
 }
@@ -149,7 +157,7 @@ fn reopen(tool: &str, paths: &[PathBuf]) -> String {
         rule_content: Some(format!("/{}", path.display())),
     };
     format!(
-        " If it holds no secret, --allowedTools {} reopens it.",
+        " If it holds no secret, the person who starts Lathe reopens it with the option (which is no command) --allowedTools {}.",
         double_quoted(&format_rule(&rule))
     )
 }

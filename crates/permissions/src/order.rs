@@ -1,14 +1,14 @@
 //! The order in which a decision is made, as one small function.
 //!
-//! Whoever looks at a call (a path, a part of a command, an address) collects [`Findings`]; this module
+//! Each check of a call (a path, a part of a command, an address) collects [`Findings`]; this module
 //! turns them into a verdict, always in the same order: deny rule, refusal, hard safety check, ask
 //! rule, what the tool may always do, mode, allow rule, question. Where several things are touched at
-//! once, each gets its verdict and the [`strictest`] one counts.
+//! once, each gets its verdict and the [`strictest`] one wins.
 
 use lathe_protocol::permission::{Decision, DecisionReason, PermissionMode, PermissionUpdate};
 use std::path::PathBuf;
 
-/// What would be asked.
+/// The question.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Question {
     pub(crate) reason: DecisionReason,
@@ -55,7 +55,7 @@ pub(crate) struct Findings {
     pub(crate) sandboxed: bool,
     /// An allow rule.
     pub(crate) allow: Option<DecisionReason>,
-    /// What would be asked.
+    /// The question.
     pub(crate) question: Question,
 }
 
@@ -78,7 +78,8 @@ impl Findings {
 
     /// The verdict.
     pub(crate) fn decide(mut self, mode: PermissionMode) -> Decision {
-        let unknown = self.unknown.take();
+        // What can't be known is bounded by the sandbox, if it runs there.
+        let unknown = self.unknown.take().filter(|_| !self.sandboxed);
         let changes = self.changes;
         match (self.decide_as_known(mode), unknown) {
             (Decision::Allow { .. }, Some(question)) => ask(question, true, mode, changes),

@@ -231,7 +231,7 @@ fn same_file(one: &std::fs::Metadata, other: &std::fs::Metadata) -> bool {
     one.len() == other.len() && one.modified().ok() == other.modified().ok()
 }
 
-/// What a path's text alone says against it.
+/// An objection to the text of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Suspicion {
     /// Never: nobody can say what the path would turn into.

@@ -1,4 +1,4 @@
-//! What rules compare with: path patterns, command patterns, domains and words.
+//! The patterns of rules: paths, commands, domains and words.
 //!
 //! Path patterns are those of `.gitignore`: `*` and `?` stay within a name, `**` crosses folders, a
 //! pattern without a slash in it matches at any depth, and a matched folder matches everything in it.
@@ -192,7 +192,7 @@ fn anchored<'a>(content: &'a str, anchors: &Anchors) -> Result<(Base, &'a str), 
     }
 }
 
-/// What a rule says of commands.
+/// A pattern for commands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandPattern {
     /// These words, then anything (`npm run test:*`).
@@ -518,7 +518,7 @@ pub fn split_words(text: &str) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// What a rule says of web addresses: `domain:example.com`, `domain:*.example.com`, or `domain:*` for every host.
+/// A pattern for web addresses: `domain:example.com`, `domain:*.example.com`, or `domain:*` for every host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DomainPattern {
     host: String,
@@ -557,6 +557,12 @@ impl DomainPattern {
             subdomains,
             every: false,
         })
+    }
+
+    /// Whether it is this host by name, and not by a wildcard.
+    #[must_use]
+    pub fn names(&self, host: &str) -> bool {
+        !self.every && !self.subdomains && self.matches(host, false)
     }
 
     /// Whether a host matches. `widely` also takes the hosts below a named one, which is what a
@@ -736,6 +742,13 @@ mod tests {
         let pattern = DomainPattern::new("domain:*.example.com").unwrap();
         assert!(pattern.matches("a.example.com", false));
         assert!(!pattern.matches("example.com", false));
+        assert!(!pattern.names("a.example.com"));
+        assert!(
+            DomainPattern::new("domain:a.example")
+                .unwrap()
+                .names("A.example.")
+        );
+        assert!(!DomainPattern::new("domain:*").unwrap().names("a.example"));
         assert!(DomainPattern::new("example.com").is_err());
         assert!(DomainPattern::new("domain:").is_err());
     }

@@ -1,9 +1,9 @@
 //! Which paths need a person whatever the rules say, and which are secrets.
 //!
 //! Two lists, both compared without regard to case (a file system may not care either):
-//! - *protected*: whoever writes there changes what Lathe itself may do, or what runs when a shell,
+//! - *protected*: a write there changes what Lathe itself may do, or what runs when a shell,
 //!   git or a login starts. No rule and no mode lets such a write pass by itself.
-//! - *secret*: whoever reads there learns keys and passwords. A rule can reopen a path.
+//! - *secret*: a read there reveals keys and passwords. A rule can reopen a path.
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use std::borrow::Cow;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 const OWN_FOLDERS: &[&str] = &[".lathe", ".claude"];
 
 /// Files that belong to the agent's own configuration wherever they are.
-const OWN_FILES: &[&str] = &[
+pub(crate) const OWN_FILES: &[&str] = &[
     ".mcp.json",
     ".latheignore",
     ".claudeignore",
@@ -69,6 +69,17 @@ const STARTUP_PLACES: &[&[&str]] = &[
     &["etc", "ld.so.preload"],
     &["etc", "cron.d"],
     &["etc", "crontab"],
+    &["etc", "cron.daily"],
+    &["etc", "cron.hourly"],
+    &["etc", "cron.weekly"],
+    &["etc", "cron.monthly"],
+    &["etc", "init.d"],
+    &["etc", "pam.d"],
+    &["etc", "passwd"],
+    &["etc", "group"],
+    &["etc", "rc.local"],
+    &["etc", "ssh"],
+    &["etc", "systemd"],
     &["var", "spool", "cron"],
 ];
 
@@ -178,6 +189,33 @@ pub(crate) struct OwnPlaces<'a> {
     pub(crate) session_paths: &'a [PathBuf],
 }
 
+/// The start-up files and places in a home folder, and what git reads there.
+pub(crate) fn startup_names() -> impl Iterator<Item = PathBuf> {
+    let places = STARTUP_PLACES
+        .iter()
+        .filter(|place| place[0] != "etc" && place[0] != "var");
+    let places = places.map(|place| place.iter().collect());
+    let own = OWN_FOLDERS.iter().chain(&[".gitconfig", ".config/git"]);
+    let files = STARTUP_FILES.iter().chain(own);
+    files.map(PathBuf::from).chain(places)
+}
+
+/// The places of credentials, keyrings and browser profiles that exist in a home folder, and those of the system.
+pub(crate) fn secret_places(home: &Path) -> Vec<PathBuf> {
+    let all = CREDENTIAL_PLACES.iter().chain(SECRET_PLACES);
+    all.map(|place| {
+        let path: PathBuf = place.iter().collect();
+        let base = if place[0] == "etc" {
+            Path::new("/")
+        } else {
+            home
+        };
+        base.join(path)
+    })
+    .filter(|path| path.exists())
+    .collect()
+}
+
 /// Why a write to this path needs a person, if it does.
 pub(crate) fn protected(path: &Path, own: OwnPlaces<'_>) -> Option<String> {
     if own
@@ -219,7 +257,17 @@ pub(crate) fn protected(path: &Path, own: OwnPlaces<'_>) -> Option<String> {
     windows_trick(path).map(|why| format!("`{shown}` {why}"))
 }
 
-/// Whether a path names a device. Terminals, pipes and memory are no such.
+/// Whether a path is a settings file of ours or of the ecosystem.
+pub(crate) fn is_settings_file(path: &Path) -> bool {
+    let names = names_of(path);
+    let folder = names.len().checked_sub(2).and_then(|at| names.get(at));
+    folder.is_some_and(|folder| is_one_of(folder, &[".lathe", ".claude"]))
+        && names
+            .last()
+            .is_some_and(|last| is_one_of(last, &["settings.json", "settings.local.json"]))
+}
+
+/// Whether a path names a device other than terminals, pipes and memory.
 fn is_device(path: &Path) -> bool {
     const FREE: [&str; 12] = [
         "null", "zero", "full", "random", "urandom", "tty", "stdin", "stdout", "stderr", "fd",
@@ -309,7 +357,9 @@ pub(crate) fn names_programs(path: &Path) -> Option<String> {
         }
         _ => false,
     };
-    bare.then(|| format!("`{shown}` can make its folder a git repository with settings of its own"))
+    bare.then(|| {
+        format!("`{shown}` can turn its folder into a git repository with its own settings")
+    })
 }
 
 /// The names below an agent's worktree (`.lathe/worktrees/<name>/…`): a project like any other, whose

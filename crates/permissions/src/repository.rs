@@ -9,7 +9,11 @@ use std::path::{Path, PathBuf};
 
 mod config;
 mod index;
+mod objects;
 mod trusted;
+
+pub(crate) use config::program_setting;
+pub(crate) use objects::ObjectKind;
 
 pub use trusted::{NotTrusted, TrustedRepository};
 
@@ -27,7 +31,7 @@ pub enum Repository {
     NotPlain {
         /// Where its objects and its configuration lie, if that could be found out.
         folder: Option<PathBuf>,
-        /// What speaks against it, in words for a person.
+        /// The reason, in words for a person.
         reason: String,
     },
 }

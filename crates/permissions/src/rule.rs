@@ -8,7 +8,7 @@
 
 use lathe_protocol::permission::RuleValue;
 
-/// Why a text is not a rule. Such a rule grants nothing and forbids nothing; whoever read it says so.
+/// Why a text is not a rule. Such a rule grants nothing and forbids nothing; the reader reports it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
     /// Nothing there.
@@ -49,7 +49,7 @@ pub enum RuleError {
     BadContent {
         /// The rule.
         rule: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
 }

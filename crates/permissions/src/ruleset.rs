@@ -19,7 +19,7 @@ pub(crate) const READING_TOOLS: &[&str] = &["Read", "Grep", "Glob", "LS", "Noteb
 pub struct Rule {
     /// Tool and content.
     pub value: RuleValue,
-    /// What it does.
+    /// Its effect.
     pub behavior: Behavior,
     /// Where it stands.
     pub source: RuleSource,
@@ -76,6 +76,10 @@ impl Rule {
                 (Some(content), Kind::Reads | Kind::Writes) => Matcher::Path(Arc::new(
                     PathPattern::new(content, anchors).map_err(|error| bad(error.to_string()))?,
                 )),
+                // What a call gave that is no address.
+                (Some(content), Kind::Fetch) if content.trim_start().starts_with("input:") => {
+                    Matcher::Word(word_patterns(content))
+                }
                 (Some(content), Kind::Fetch) => Matcher::Domain(
                     DomainPattern::new(content).map_err(|error| bad(error.to_string()))?,
                 ),
@@ -215,7 +219,7 @@ impl Rule {
     }
 }
 
-/// What kind of content a tool's rules have.
+/// The kind of content that a tool's rules have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Shell,
@@ -324,7 +328,7 @@ pub struct RuleProblem {
     pub place: String,
     /// The text.
     pub rule: String,
-    /// What it was to do.
+    /// The action.
     pub behavior: Behavior,
     /// Why it doesn't count.
     pub error: RuleError,
@@ -346,6 +350,10 @@ impl std::fmt::Display for RuleProblem {
 #[derive(Debug, Clone, Default)]
 pub struct RuleSet {
     rules: Arc<Vec<Arc<Rule>>>,
+    /// Only policy grants: allow rules of every other source are kept and have no effect.
+    only_policy_grants: bool,
+    /// Well-known documentation is fetched without a question.
+    documentation_hosts: bool,
 }
 
 impl RuleSet {
@@ -356,7 +364,41 @@ impl RuleSet {
 
     /// The rules of one behaviour.
     pub fn with(&self, behavior: Behavior) -> impl Iterator<Item = &Rule> {
-        self.iter().filter(move |rule| rule.behavior == behavior)
+        let only_policy = self.only_policy_grants && behavior == Behavior::Allow;
+        self.iter().filter(move |rule| {
+            rule.behavior == behavior && (!only_policy || rule.source == RuleSource::PolicySettings)
+        })
+    }
+
+    /// Whether allow rules apply only if they come from policy.
+    pub fn set_only_policy_grants(&mut self, only: bool) {
+        self.only_policy_grants = only;
+    }
+
+    /// Whether allow rules apply only if they come from policy.
+    #[must_use]
+    pub fn only_policy_grants(&self) -> bool {
+        self.only_policy_grants
+    }
+
+    /// Whether well-known documentation is fetched without a question.
+    pub fn set_documentation_hosts(&mut self, pass: bool) {
+        self.documentation_hosts = pass;
+    }
+
+    /// Whether well-known documentation is fetched without a question.
+    #[must_use]
+    pub fn documentation_hosts(&self) -> bool {
+        self.documentation_hosts
+    }
+
+    /// Whether an allow rule names exactly this host, which also allows it on this machine or in a private network.
+    #[must_use]
+    pub fn names_host(&self, host: &str) -> bool {
+        self.with(Behavior::Allow).any(|rule| match &rule.matcher {
+            Matcher::Domain(pattern) => pattern.names(host),
+            _ => false,
+        })
     }
 
     /// How many rules there are.

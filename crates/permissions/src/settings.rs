@@ -2,6 +2,7 @@
 
 use crate::classifier::Guide;
 use crate::context::PermissionContext;
+use crate::limits::Outside;
 use crate::live::Store;
 use crate::path::real_folder;
 use crate::pattern::Anchors;
@@ -39,7 +40,29 @@ pub fn rules_of(settings: &Resolved, context: &PermissionContext) -> (RuleSet, V
             &anchors,
         ));
     }
+    let only_policy = settings.settings.allow_managed_permission_rules_only == Some(true);
+    rules.set_only_policy_grants(only_policy);
+    let fetching = settings.settings.web_fetch.as_ref();
+    rules.set_documentation_hosts(fetching.and_then(|it| it.documentation_hosts) != Some(false));
     (rules, problems)
+}
+
+/// What settings block outside of the working directories.
+#[must_use]
+pub fn outside_of(settings: &Resolved) -> Outside {
+    let configured = settings.settings.permissions.as_ref();
+    let on = |value: Option<bool>| value == Some(true);
+    Outside {
+        blocks_reads: configured.is_some_and(|it| on(it.block_reads_outside_working_directories)),
+        blocks_writes: configured.is_some_and(|it| on(it.block_writes_outside_working_directories)),
+    }
+}
+
+/// Whether a call that would be asked about is refused.
+#[must_use]
+pub fn denies_questions(settings: &Resolved) -> bool {
+    let configured = settings.settings.permissions.as_ref();
+    configured.and_then(|it| it.deny_instead_of_prompting) == Some(true)
 }
 
 /// A context from settings: rules, roots, mode, `.latheignore`. What is wrong is said in texts.
@@ -58,11 +81,15 @@ pub fn context_of(
     let mut context = PermissionContext::new(&environment.cwd, &home, &places.config_home);
     context.project.clone_from(&places.project);
     context.trusted = trusted;
+    if let Some(path) = environment.variables.get("PATH") {
+        context.set_search_path(path);
+    }
     let (rules, problems) = rules_of(settings, &context);
     context.rules = rules;
+    context.limits.outside = outside_of(settings);
     let mut remarks: Vec<String> = problems.iter().map(ToString::to_string).collect();
     let (ignore, problems) = IgnoreFile::load(&places.project);
-    context.ignore = ignore;
+    context.files.ignore = ignore;
     remarks.extend(problems);
     for (folder, _) in settings.directories(places) {
         let root = real_folder(&folder);
@@ -81,7 +108,7 @@ pub fn context_of(
     (context, remarks)
 }
 
-/// What the person says about auto mode.
+/// The person's descriptions for auto mode.
 #[must_use]
 pub fn guide_of(settings: &Resolved) -> Guide {
     settings
@@ -91,6 +118,7 @@ pub fn guide_of(settings: &Resolved) -> Guide {
         .map_or_else(Guide::default, |auto| Guide {
             allow: auto.allow.clone(),
             soft_deny: auto.soft_deny.clone(),
+            hard_deny: auto.hard_deny.clone(),
             environment: auto.environment.clone(),
         })
 }

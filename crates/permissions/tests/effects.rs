@@ -11,7 +11,7 @@
 
 mod common;
 
-use common::{World, decide_on, shell};
+use common::{NetworkTrap, World, decide_on, shell};
 use lathe_protocol::permission::Decision;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -85,6 +85,11 @@ const PROGRAMS: &[&str] = &[
     "ls | xargs",
     "test",
     "rev",
+    "tr",
+    "xargs",
+    "xargs echo",
+    "echo",
+    "yq",
 ];
 
 const WORDS: &[&str] = &[
@@ -165,6 +170,12 @@ const WORDS: &[&str] = &[
     "e",
     "-u",
     "-eo",
+    "127.0.0.1:PORT",
+    "http://127.0.0.1:PORT/",
+    "/dev/tcp/127.0.0.1/PORT",
+    "< /dev/tcp/127.0.0.1/PORT",
+    "> /dev/udp/127.0.0.1/PORT",
+    "< .env",
 ];
 
 struct Random(u64);
@@ -272,31 +283,55 @@ fn what_passes_has_no_effect_and_shows_no_secret() {
         );
     }
     let context = world.context();
+    // Other implementations of the same programs.
+    let applets = tempfile::tempdir().unwrap();
+    let busybox = applets.path();
+    let installed = Command::new("busybox")
+        .args(["--install", "-s"])
+        .arg(busybox)
+        .status();
+    assert!(
+        installed.unwrap().success(),
+        "busybox is missing; run scripts/setup-tests"
+    );
+    let trap = NetworkTrap::new();
+    let address = trap.address();
+    let port = address.rsplit(':').next().unwrap();
     let before = contents(&world.base);
     let mut random = Random(number("LATHE_EFFECTS_SEED", 20_261_116));
     let mut ran = 0;
     let mut wrong = Vec::new();
     for _ in 0..number("LATHE_EFFECTS", 5_000) {
-        let command = random.command();
+        let command = random.command().replace("PORT", port);
         let decision = decide_on("Bash", &shell(&command, &project), &context);
         if !matches!(decision, Decision::Allow { .. }) {
             continue;
         }
         ran += 1;
-        let output = Command::new("timeout")
-            .args(["2", "bash", "-c", &command])
-            .current_dir(&project)
-            .env_clear()
-            .env("PATH", "/usr/bin:/bin")
-            .env("HOME", world.home())
-            .env("SOME_API_KEY", SECRET)
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
-        let shown = String::from_utf8_lossy(&output.stdout).contains(SECRET)
-            || String::from_utf8_lossy(&output.stderr).contains(SECRET);
-        if shown {
-            wrong.push(format!("shows a secret: {command}"));
+        let first = command.split(' ').next().unwrap_or_default();
+        let other = busybox
+            .join(first)
+            .exists()
+            .then(|| format!("{}:/usr/bin:/bin", busybox.display()));
+        for path in std::iter::once("/usr/bin:/bin".to_owned()).chain(other) {
+            let mut bash = Command::new("timeout");
+            bash.args(["2", "bash", "-c", &command])
+                .current_dir(&project)
+                .env_clear()
+                .env("PATH", path)
+                .env("HOME", world.home())
+                .env("SOME_API_KEY", SECRET)
+                .stdin(Stdio::null());
+            trap.set_proxy(&mut bash);
+            let output = bash.output().unwrap();
+            if trap.was_reached() {
+                wrong.push(format!("reaches the network: {command}"));
+            }
+            let shown = String::from_utf8_lossy(&output.stdout).contains(SECRET)
+                || String::from_utf8_lossy(&output.stderr).contains(SECRET);
+            if shown {
+                wrong.push(format!("shows a secret: {command}"));
+            }
         }
         if contents(&world.base) != before {
             panic!("changes a file: {command}");

@@ -8,7 +8,7 @@
 
 mod common;
 
-use common::{World, add_rule, decide_on, shell};
+use common::{NetworkTrap, World, add_rule, decide_on, shell};
 use lathe_permissions::condition::{RuleMatch, rule_match};
 use lathe_permissions::{CallFacts, PermissionContext, resolve};
 use lathe_protocol::permission::{Behavior, Decision, PermissionMode, RuleSource};
@@ -57,10 +57,11 @@ fn passes(command: &str, context: &PermissionContext) -> bool {
     matches!(decision, Decision::Allow { .. })
 }
 
-/// Runs a command where it was judged, with secrets in the environment. Gives what it printed.
-fn run(command: &str, world: &World) -> String {
-    let output = Command::new("timeout")
-        .args(["5", "bash", "-c", command])
+/// Runs a command where it was judged, with secrets in the environment. Gives what it printed. Nothing it does may
+/// reach the network.
+fn run(command: &str, world: &World, trap: &NetworkTrap) -> String {
+    let mut bash = Command::new("timeout");
+    bash.args(["5", "bash", "-c", command])
         .current_dir(world.project())
         .env_clear()
         .env("PATH", "/usr/bin:/bin")
@@ -69,9 +70,10 @@ fn run(command: &str, world: &World) -> String {
         .env("GITHUB_TOKEN", SECRET)
         .env("AWS_SECRET_ACCESS_KEY", SECRET)
         .env("DB_PASSWORD", SECRET)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+        .stdin(Stdio::null());
+    trap.set_proxy(&mut bash);
+    let output = bash.output().unwrap();
+    assert!(!trap.was_reached(), "{command} reaches the network");
     let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
     text.push_str(&String::from_utf8_lossy(&output.stderr));
     text
@@ -106,6 +108,7 @@ fn no_configuration_of_an_untrusted_repository_runs_a_program() {
     let config = std::fs::read_to_string(project.join(".git/config")).unwrap();
     let mut context = world.context();
     context.trusted = false;
+    let trap = NetworkTrap::new();
     let mut random = Random::new();
     let mut allowed = 0;
     for _ in 0..variants() {
@@ -146,6 +149,10 @@ fn no_configuration_of_an_untrusted_repository_runs_a_program() {
             "user.name",
             "color.ui",
             "branch.main.remote",
+            "remote.origin.url",
+            "remote.origin.promisor",
+            "http.proxy",
+            "extensions.partialClone",
         ]);
         let (section, name) = key.rsplit_once('.').unwrap();
         let header = match section.split_once('.') {
@@ -160,7 +167,8 @@ fn no_configuration_of_an_untrusted_repository_runs_a_program() {
                 _ => format!("[{section}] # ]"),
             },
         };
-        let value = match random.below(5) {
+        let value = match random.below(6) {
+            5 => format!("http://{}/x", trap.address()),
             0 => format!("\"{program}\""),
             1 => program.clone(),
             2 => format!("{program} ; #"),
@@ -197,11 +205,17 @@ fn no_configuration_of_an_untrusted_repository_runs_a_program() {
             "git describe --dirty --always",
             "git check-attr -a src/main.rs",
             "git -C src status",
+            "git ls-remote",
+            "git ls-remote origin",
+            "git remote show origin",
+            "git fetch",
+            "git status -v",
+            "git stash show -p",
         ]);
         if passes(command, &context) {
             allowed += 1;
             // Most keys are refused; what is left is run.
-            run(command, &world);
+            run(command, &world, &trap);
             assert!(!trace.exists(), "{command} runs {line:?}");
         }
     }
@@ -286,6 +300,7 @@ fn dangers_behind_other_programs_ask_in_every_mode() {
 fn no_command_that_passes_prints_keys_of_the_environment() {
     let world = World::new();
     let context = world.context();
+    let trap = NetworkTrap::new();
     let mut random = Random::new();
     let mut ran = 0;
     for _ in 0..variants() {
@@ -341,7 +356,7 @@ fn no_command_that_passes_prints_keys_of_the_environment() {
         };
         if passes(&command, &context) {
             ran += 1;
-            let shown = run(&command, &world);
+            let shown = run(&command, &world, &trap);
             assert!(!shown.contains(SECRET), "{command} shows {shown}");
         }
     }
@@ -418,6 +433,7 @@ fn copies_that_pass_bring_no_secret_under_another_name() {
     std::os::unix::fs::symlink("../.env", project.join("src/plain.txt")).unwrap();
     let mut context = world.context();
     context.mode = PermissionMode::AcceptEdits;
+    let trap = NetworkTrap::new();
     let mut random = Random::new();
     let mut ran = 0;
     for _ in 0..variants() {
@@ -486,7 +502,7 @@ fn copies_that_pass_bring_no_secret_under_another_name() {
         }
         ran += 1;
         std::fs::create_dir_all(project.join("made")).unwrap();
-        run(&command, &world);
+        run(&command, &world, &trap);
         for made in ["made", "copy.txt"] {
             let copied = read_all(&project.join(made));
             assert!(!copied.contains(SECRET), "{command} copies a secret");

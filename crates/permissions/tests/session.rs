@@ -7,7 +7,8 @@ use common::{World, add_rule, decide_on, shell, subject, verdict};
 use lathe_permissions::live::UpdateError;
 use lathe_permissions::settings::{SettingsStore, context_of};
 use lathe_permissions::{
-    CallFacts, ModeGates, ModeRefused, Permissions, PermissionsConfig, denial_message, resolve,
+    CallFacts, ModeGates, ModeRefused, Outside, Permissions, PermissionsConfig, denial_message,
+    resolve,
 };
 use lathe_protocol::ids::ToolUseId;
 use lathe_protocol::permission::{
@@ -562,7 +563,7 @@ fn a_reload_keeps_what_was_given_in_the_session() {
         "Bash(rm:*)",
         RuleSource::UserSettings,
     );
-    permissions.reload(&fresh.rules);
+    permissions.reload(&fresh.rules, Outside::default());
     let texts: Vec<String> = permissions
         .snapshot()
         .rules
@@ -653,7 +654,7 @@ fn a_denial_says_which_flag_would_allow_it() {
     has(says("Edit", "{P}/a", PermissionMode::Plan), "plan mode");
     let hooks = says("Write", "{P}/.git/hooks/x", default);
     assert!(
-        hooks.contains("Only a person") && !hooks.contains("--"),
+        hooks.contains("Only a user") && !hooks.contains("--"),
         "{hooks}"
     );
 }

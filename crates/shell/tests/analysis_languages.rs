@@ -59,14 +59,16 @@ fn run_what_reads(language: &str, pieces: &[&str], flags: &[&str], implementatio
     std::fs::write(folder.path().join("data.txt"), "one 1\ntwo 2\n").unwrap();
     std::fs::write(folder.path().join("data.json"), "{\"a\": [1, 2]}\n").unwrap();
     std::fs::write(folder.path().join(".env"), SECRET).unwrap();
-    let data = if language == "jq" {
+    let data = if matches!(language, "jq" | "yq") {
         "data.json"
     } else {
         "data.txt"
     };
     let mut random = Random(number("LATHE_EFFECTS_SEED", 20_261_116));
     let mut ran = 0;
-    for _ in 0..number("LATHE_EFFECTS", 5_000) {
+    // yq starts Python and jq each time.
+    let share = if language == "yq" { 3 } else { 1 };
+    for _ in 0..number("LATHE_EFFECTS", 5_000) / share {
         let program = random.program(pieces, 7);
         if program.contains('\'') {
             continue;
@@ -93,6 +95,7 @@ fn check(command: &str, words: &[&str], flag: &str, program: &str, data: &str, f
         .current_dir(folder)
         .env_clear()
         .env("PATH", "/usr/bin:/bin")
+        .env("HOME", "/nonexistent")
         .env("SOME_API_KEY", SECRET)
         .stdin(Stdio::null())
         .output()
@@ -363,6 +366,81 @@ fn jq_filters_that_read_only_read() {
         "keys[]",
         "\"\\(env)\"",
         "\"\\(.a)\"",
+        ".[env:]",
+        "[env:1]",
+        "{env: 1}",
+        "{env}",
+        "{(env): 1}",
+        "..env",
+        "trimstr",
+        "pick(.a)",
+        "ltrim",
+        "have_decnum",
+        "getpath([\"a\"])",
+        "@base32d",
+        "splits",
+        "abs",
+        "toarray",
+        "limit(1; env)",
     ];
-    run_what_reads("jq", &pieces, &["", "-r", "-c", "-n"], &[&["jq"]]);
+    // The installed jq, and the newest one by its Python module.
+    let python = packages().join("jq/bin/python").display().to_string();
+    let module = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/analysis_support/jq.py");
+    run_what_reads(
+        "jq",
+        &pieces,
+        &["", "-r", "-c", "-n"],
+        &[&["jq"], &[&python, module]],
+    );
+}
+
+fn packages() -> std::path::PathBuf {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    std::env::var_os("LATHE_TEST_PACKAGES")
+        .map_or_else(|| workspace.join("target/test-packages"), Into::into)
+}
+
+#[test]
+fn yq_filters_that_read_only_read() {
+    let pieces = [
+        ".",
+        ".a",
+        ".a[0]",
+        "[]",
+        ".[]",
+        "|",
+        ",",
+        "env",
+        "$ENV",
+        "env.HOME",
+        "load(\".env\")",
+        "load_str(\".env\")",
+        "strenv(SOME_API_KEY)",
+        "input_filename",
+        "debug",
+        "import",
+        "\"x\"",
+        "(",
+        ")",
+        "{",
+        "}",
+        "[",
+        "]",
+        ":",
+        "a",
+        "1",
+        "+",
+        "map",
+        "keys",
+        "length",
+        "select",
+        "has",
+        "path",
+        "..",
+        "type",
+        "to_entries",
+        "\"\\(env)\"",
+        "\"\\(.a)\"",
+    ];
+    run_what_reads("yq", &pieces, &["", "-r", "-c"], &[&["yq"]]);
 }

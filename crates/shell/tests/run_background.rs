@@ -243,3 +243,42 @@ async fn a_full_output_file_stops_growing_and_says_so() {
         "{again}"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_daemon_of_a_background_command_goes_on_until_it_is_stopped() {
+    let fixture = Fixture::new();
+    let background = fixture.session.background();
+    let pid_file = fixture.folder.path().join("pid");
+    // The shell is done at once; what it started is a session of its own.
+    let command = format!(
+        "setsid sh -c 'echo $$ > {0}.new; mv {0}.new {0}; exec sleep 300' > /dev/null 2>&1 & echo started",
+        pid_file.display()
+    );
+    let id = fixture
+        .session
+        .start_in_background(&command, RunOptions::default())
+        .await
+        .unwrap();
+    let id = id.as_str();
+    until("the daemon is there", || pid_file.exists()).await;
+    until("the shell said its word", || {
+        background.get(id).unwrap().total_bytes >= 8
+    })
+    .await;
+    let pid = std::fs::read_to_string(&pid_file).unwrap();
+    let process = std::path::PathBuf::from(format!("/proc/{}", pid.trim()));
+    // What a command leaves that is waited for is ended meanwhile.
+    let other = fixture.run("sleep 300 & echo x").await;
+    assert_eq!(other.leftovers.len(), 1, "{other:?}");
+    assert!(process.exists());
+    assert_eq!(
+        background.get(id).unwrap().status,
+        BackgroundStatus::Running
+    );
+    background.stop(id).await.unwrap();
+    until("the daemon is gone", || !process.exists()).await;
+    assert_eq!(
+        background.wait(id, HANG).await.unwrap().status,
+        BackgroundStatus::Stopped
+    );
+}

@@ -113,7 +113,7 @@ const HARMLESS: &[(&str, &[&str])] = &[
     ("user", &["name", "email", "signingkey", "useconfigonly"]),
 ];
 
-/// What in a configuration file could make git run a program or read other files.
+/// The setting of a configuration file that can make git run a program or read other files, if there is one.
 pub(super) fn problem(file: &Path, git_folder: &Path, worktree: Option<&Path>) -> Option<String> {
     let bytes = match std::fs::read(file) {
         Ok(bytes) => bytes,
@@ -162,6 +162,69 @@ fn is_harmless(entry: &Entry, git_folder: &Path, worktree: Option<&Path>) -> boo
             "branch" | "remote" | "submodule" | "color"
         );
     known && value_is_plain && one_part
+}
+
+/// Sections without keys that name programs, beside those of [`HARMLESS`].
+const PLAIN_SECTIONS: &[&str] = &[
+    "blame",
+    "clean",
+    "clone",
+    "commit",
+    "feature",
+    "fetch",
+    "format",
+    "gc",
+    "grep",
+    "help",
+    "index",
+    "log",
+    "maintenance",
+    "notes",
+    "pack",
+    "pull",
+    "push",
+    "rebase",
+    "receive",
+    "rerere",
+    "stash",
+    "status",
+    "tag",
+    "transfer",
+    "user",
+];
+
+/// The setting that the words of `git config` change, if it can name a program.
+pub(crate) fn program_setting(words: &[&str]) -> Option<String> {
+    let mut operands = Vec::new();
+    let mut rest = words.iter().copied();
+    while let Some(word) = rest.next() {
+        match word {
+            "-f" | "--file" | "--blob" | "--type" | "--default" | "--comment" | "--value" => {
+                rest.next();
+            }
+            "set" | "edit" | "unset" | "get" | "list" if operands.is_empty() => {}
+            _ if word.starts_with('-') => {}
+            _ => operands.push(word),
+        }
+    }
+    let (key, value) = match operands.as_slice() {
+        [key, value, ..] => (*key, *value),
+        _ => return None,
+    };
+    let lower = key.to_ascii_lowercase();
+    let (section, _) = lower.split_once('.')?;
+    let (front, name) = lower.rsplit_once('.')?;
+    let entry = Entry {
+        section: section.to_owned(),
+        subsection: front.split_once('.').map(|(_, sub)| sub.to_owned()),
+        key: name.to_owned(),
+        value: value.to_owned(),
+    };
+    let plain_alias = section == "alias" && !value.starts_with('!');
+    let harmless = is_harmless(&entry, Path::new("/"), None)
+        || PLAIN_SECTIONS.contains(&section)
+        || plain_alias;
+    (!harmless).then(|| key.to_owned())
 }
 
 /// The entries of a configuration file; none where git itself might read something else.
@@ -271,7 +334,7 @@ impl Reader<'_> {
         (self.characters.next() == Some(']')).then_some((name, Some(sub)))
     }
 
-    /// What follows a key: nothing, or `=` and a value with quotes, escapes and lines that go on.
+    /// The value after a key: none, or `=` and text with quotes, escapes and continued lines.
     fn value(&mut self) -> Option<String> {
         self.blanks();
         match self.characters.peek() {

@@ -5,7 +5,7 @@ use std::path::Path;
 /// The mode of an entry that is another repository.
 const GITLINK: u32 = 0o160_000;
 
-/// What in an index could make git enter another repository.
+/// The entry of an index that makes git enter another repository, if there is one.
 pub(super) fn problem(file: &Path) -> Option<String> {
     let bytes = match std::fs::read(file) {
         Ok(bytes) => bytes,

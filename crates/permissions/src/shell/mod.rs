@@ -1,6 +1,6 @@
 //! Judging a shell command.
 //!
-//! The analyser says what would run; here each part gets its verdict and the strictest one counts.
+//! The analyser says what would run; here each part gets its verdict and the strictest one wins.
 //! A part is judged as a command (rules, read-only, mode) and by every file that it names: a redirection
 //! is a write whatever command it hangs on, and a file that is read outside the roots asks however
 //! harmless the reader is.
@@ -11,6 +11,7 @@
 //!   has seen exactly this text.
 //! - What isn't understood asks, and where a deny rule could be meant, even bypass mode asks.
 
+mod danger;
 mod grant;
 mod nested;
 mod operand;
@@ -45,15 +46,15 @@ pub struct PartVerdict {
 /// A command, taken apart and judged.
 #[derive(Debug, Clone)]
 pub struct CommandVerdict {
-    /// What the analyser found.
+    /// The analysis.
     pub analysis: Arc<Analysis>,
     /// Each part.
     pub parts: Vec<PartVerdict>,
-    /// What counts.
+    /// The verdict.
     pub decision: Decision,
 }
 
-/// What judging the parts of one command has in common.
+/// The facts that the parts of one command share.
 pub(crate) struct Judge<'a> {
     pub(crate) call: &'a CallFacts<'a>,
     pub(crate) context: &'a PermissionContext,
@@ -93,13 +94,14 @@ pub(crate) fn judge(
             .is_some_and(|pattern| pattern.is_command(command))
     };
     let is_whole = |rule: &Rule| rule.covers_whole(&names);
+    let in_sandbox = context.sandbox.holds(&analysis, unsandboxed, &context.home);
     let judge = Judge {
         call,
         context,
         command,
         cwd,
-        sandboxed: context.sandbox.bash_sandboxed && context.sandbox.auto_allow && !unsandboxed,
-        leaves_sandbox: context.sandbox.bash_sandboxed && unsandboxed,
+        sandboxed: in_sandbox && context.sandbox.auto_allow,
+        leaves_sandbox: context.sandbox.bash_sandboxed && unsandboxed && !in_sandbox,
         exact: find(Behavior::Allow, &is_exact),
         everything: find(Behavior::Allow, &is_whole),
         ask: find(Behavior::Ask, &|rule| is_exact(rule) || is_whole(rule)),
@@ -155,7 +157,7 @@ impl Judge<'_> {
         decision
     }
 
-    /// What speaks against the command as a whole, beside its parts.
+    /// The objection to the command as a whole, beside its parts.
     fn as_a_whole(&self, analysis: &Analysis) -> Option<Decision> {
         let reason = match &analysis.understood {
             Err(problem) => format!("the command is not understood: {problem}"),
@@ -177,6 +179,9 @@ impl Judge<'_> {
         findings.allow = self.exact.or(self.everything).map(Rule::reason);
         if analysis.understood.is_err() {
             self.guard_denials(&mut findings);
+            if let Some(reason) = danger::danger_in_command(self) {
+                findings.hard = Some(Question::new(DecisionReason::SafetyCheck { reason }));
+            }
         }
         Some(findings.decide(self.context.mode))
     }

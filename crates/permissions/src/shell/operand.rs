@@ -12,10 +12,10 @@ use lathe_shell::analysis::{
 };
 use std::path::{Path, PathBuf};
 
-/// Folders and files that a pattern may look at before it counts as unbounded.
+/// Folders and files that a pattern may look at before it is treated as unbounded.
 const MOST_LOOKED_AT: usize = 5_000;
 
-/// What an operand means.
+/// The meaning of an operand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Meaning {
     /// Each of these could be meant; all must pass.
@@ -52,6 +52,7 @@ pub(crate) fn folders_of(
                     PathKind::Pattern
                     | PathKind::HomePattern
                     | PathKind::Listed
+                    | PathKind::Object
                     | PathKind::Pipe
                     | PathKind::Unbounded => return None,
                 };
@@ -70,7 +71,7 @@ pub(crate) fn folders_of(
     }
 }
 
-/// What an operand of a part means.
+/// The meaning of an operand of a part.
 pub(crate) fn meaning_of(
     operand: &PathOperand,
     folders: Option<&[PathBuf]>,
@@ -86,7 +87,7 @@ pub(crate) fn meaning_of(
             None => return Meaning::Unbounded,
         },
         // A pipe to another part, which is judged by itself.
-        PathKind::Pipe => return Meaning::Paths(Vec::new()),
+        PathKind::Pipe | PathKind::Object => return Meaning::Paths(Vec::new()),
         PathKind::Listed | PathKind::Unbounded => return Meaning::Unbounded,
     };
     let joined = |text: &str| -> Vec<PathBuf> {
@@ -112,7 +113,9 @@ pub(crate) fn meaning_of(
                 patterns: joined(text),
             }
         }
-        PathKind::Pipe | PathKind::Listed | PathKind::Unbounded => Meaning::Unbounded,
+        PathKind::Pipe | PathKind::Object | PathKind::Listed | PathKind::Unbounded => {
+            Meaning::Unbounded
+        }
     }
 }
 
@@ -208,7 +211,7 @@ fn operands_of(part: &Part) -> Vec<PathOperand> {
     operands
 }
 
-/// What commands behind wrappers would remove.
+/// The operands of removals, also behind wrappers.
 pub(crate) fn removed_operands(part: &Part) -> Vec<PathOperand> {
     part.all_effective
         .iter()
@@ -232,7 +235,8 @@ pub(crate) fn removed_operands(part: &Part) -> Vec<PathOperand> {
 const WRITERS: &[&str] = &[
     "tee", "sponge", "dd", "install", "rsync", "scp", "truncate", "patch", "ed", "ex", "curl",
     "wget", "perl", "sed", "cp", "mv", "rm", "ln", "touch", "unlink", "shred", "chmod", "chown",
-    "chgrp", "setfacl", "chattr", "tar", "unzip", "xxd", "split", "gzip", "gunzip",
+    "chgrp", "setfacl", "chattr", "tar", "unzip", "xxd", "split", "gzip", "gunzip", "vi", "vim",
+    "nvim", "emacs", "nano",
 ];
 
 /// What a program that writes, also behind wrappers, could write to. Of any other program: what it is

@@ -2,10 +2,7 @@
 
 use super::Judge;
 use super::grant::{Grant, are_roots, grant, texts_of, words_of};
-use super::nested;
-use super::operand::{
-    Meaning, folders_of, meaning_of, removed_operands, write_targets, written_operands,
-};
+use super::operand::{Meaning, folders_of, meaning_of};
 use crate::order::Findings;
 use crate::order::Question;
 use crate::order::strictest;
@@ -16,8 +13,8 @@ use lathe_protocol::permission::{
     Behavior, Decision, DecisionReason, PermissionUpdate, RuleSource,
 };
 use lathe_shell::analysis::{
-    Argument, Concern, ConcernKind, Obeys, Part, PathOperand, ReadOnly, RedirectionKind, Shows,
-    WorkingFolder, analyse, suggested_prefix,
+    Argument, Concern, ConcernKind, Obeys, Part, ReadOnly, Shows, WorkingFolder, analyse,
+    suggested_prefix,
 };
 use std::borrow::Cow;
 use std::path::Path;
@@ -49,18 +46,6 @@ pub(super) fn judge_part(judge: &Judge<'_>, part: &Part) -> Decision {
     );
     strictest(decisions).unwrap_or_else(|| judge.as_unknown())
 }
-
-/// Whether a pattern ends in a name that matches about everything.
-fn is_everything(pattern: &str) -> bool {
-    let last = pattern.rsplit('/').next().unwrap_or(pattern);
-    !last.is_empty()
-        && last
-            .chars()
-            .all(|character| matches!(character, '*' | '?' | '.' | '[' | ']' | '!'))
-}
-
-/// How deep texts in texts are looked at.
-const MOST_NESTED: usize = 4;
 
 /// Why the configuration of a folder is not obeyed without a question.
 struct Distrust(String);
@@ -139,12 +124,28 @@ impl View<'_> {
         if let Some(concern) = blocking {
             return concern.message.clone();
         }
-        if let Err(reason) = self.configuration(self.part.obeys) {
+        if let Err(reason) = self.configuration(self.obeys()) {
             return reason.0;
         }
         match &self.part.read_only {
             ReadOnly::Yes => "the folder that it runs in can't be judged".to_owned(),
             ReadOnly::No { reason } => reason.clone(),
+        }
+    }
+
+    /// Whose configuration the part obeys. A shim of a version manager obeys the folder, whatever it stands for.
+    fn obeys(&self) -> Obeys {
+        let resolved = &self.judge.call.resolved;
+        let is_shim = self
+            .part
+            .all_effective
+            .iter()
+            .filter_map(|argv| argv.first().and_then(Argument::fixed))
+            .any(|name| resolved.is_shim(name));
+        if is_shim {
+            Obeys::Folder
+        } else {
+            self.part.obeys
         }
     }
 
@@ -230,7 +231,7 @@ impl View<'_> {
     /// Whether the part may run because it only reads.
     fn reads_only(&self) -> bool {
         let part = self.part;
-        if self.configuration(part.obeys).is_err() {
+        if self.configuration(self.obeys()).is_err() {
             return false;
         }
         if part.read_only.is_yes() {
@@ -238,7 +239,7 @@ impl View<'_> {
         }
         // After a change of folder: git is judged where it runs, everything else only in a root.
         part.read_only_in_trusted_folder
-            && (part.obeys != Obeys::Folder || are_roots(self.judge, self.folders))
+            && (self.obeys() != Obeys::Folder || are_roots(self.judge, self.folders))
     }
 
     /// Whether it would only read if its redirections weren't there.
@@ -319,169 +320,6 @@ impl View<'_> {
             );
             findings.hard = Some(Question::new(DecisionReason::SafetyCheck { reason }));
         }
-    }
-
-    /// Why a removal needs a person whatever the rules say.
-    fn vital_removal(&self) -> Option<String> {
-        if let Some(removal) = &self.part.removal {
-            return Some(format!(
-                "it would remove {}: {}",
-                removal.target, removal.reason
-            ));
-        }
-        let context = self.judge.context;
-        for operand in removed_operands(self.part) {
-            let paths = match meaning_of(&operand, self.folders, context) {
-                Meaning::Paths(paths) => paths,
-                // Everything in a folder is the folder.
-                Meaning::Pattern { folders, .. } if is_everything(&operand.text) => folders,
-                Meaning::Unbounded if is_everything(&operand.text) => {
-                    return Some(format!(
-                        "it would remove everything that `{}` matches, the folder above included",
-                        operand.text
-                    ));
-                }
-                Meaning::Pattern { patterns, .. } => self.matches_of(&patterns),
-                Meaning::Unbounded => continue,
-            };
-            for path in paths {
-                let path = self.judge.call.resolved.get(&path);
-                // A path in a nested text was not looked at, so its steps up are still in it.
-                let vital = path.forms().map(crate::path::fold).find(|form| {
-                    let holds = |folder: &Path| {
-                        crate::path::starts_with(folder, form, path.case_insensitive)
-                    };
-                    holds(&context.home)
-                        || holds(&context.real_homes.home)
-                        || holds(&context.config_home)
-                        || context.roots.iter().any(|root| holds(root))
-                });
-                if let Some(vital) = vital {
-                    return Some(format!(
-                        "it would remove `{}`, which is or holds a working root or the home folder",
-                        vital.display()
-                    ));
-                }
-            }
-        }
-        None
-    }
-
-    /// What can't be known and could be anything that a rule or a check forbids: text that a shell runs, a file that
-    /// is removed. Only a rule that spells the command out was made by someone who saw it.
-    fn unknown_effect(&self) -> Option<String> {
-        if self.judge.exact.is_some() {
-            return None;
-        }
-        if self.part.runs_unknown_text {
-            return Some("it runs text that can't be known beforehand".to_owned());
-        }
-        let unknown =
-            |operand: &PathOperand| match meaning_of(operand, self.folders, self.judge.context) {
-                Meaning::Paths(_) => false,
-                Meaning::Pattern { patterns, .. } => patterns
-                    .iter()
-                    .any(|pattern| self.judge.call.resolved.matches(pattern).is_none()),
-                Meaning::Unbounded => true,
-            };
-        removed_operands(self.part)
-            .into_iter()
-            .find(unknown)
-            .map(|operand| format!("it can't be known what `{}` removes", operand.text))
-    }
-
-    /// What commands in the words of this one would do that needs a person.
-    fn nested_danger(&self) -> Option<String> {
-        let context = self.judge.context;
-        let denies: Vec<&Rule> = context
-            .rules
-            .with(Behavior::Deny)
-            .filter(|rule| rule.command().is_some())
-            .collect();
-        let denied = |argv: &[Argument]| {
-            let words = words_of(argv, &context.home);
-            denies
-                .iter()
-                .find(|rule| {
-                    rule.command()
-                        .is_some_and(|pattern| pattern.matches(&texts_of(&words)))
-                })
-                .map(|rule| format!("the rule {} may forbid what this would run", rule.text()))
-        };
-        if !denies.is_empty()
-            && let Some(reason) = nested::rests(self.part).into_iter().find_map(denied)
-        {
-            return Some(reason);
-        }
-        self.danger_in_texts(self.part, &denied, MOST_NESTED)
-    }
-
-    /// What the texts in a part's words would do that needs a person, and the texts in those.
-    fn danger_in_texts(
-        &self,
-        part: &Part,
-        denied: &dyn Fn(&[Argument]) -> Option<String>,
-        depth: usize,
-    ) -> Option<String> {
-        for analysis in nested::texts(part, self.judge.context.shell) {
-            for part in &analysis.parts {
-                let view = View {
-                    judge: self.judge,
-                    part,
-                    folders: self.folders,
-                    grant: None,
-                    lists: false,
-                };
-                let reason = view
-                    .vital_removal()
-                    .or_else(|| part.all_effective.iter().find_map(|argv| denied(argv)))
-                    .or_else(|| view.protected_target());
-                if reason.is_some() {
-                    return reason;
-                }
-                if depth == 0 {
-                    return Some("it runs text in text that is too deep to be judged".to_owned());
-                }
-                let deeper = self.danger_in_texts(part, denied, depth - 1);
-                if deeper.is_some() {
-                    return deeper;
-                }
-            }
-        }
-        None
-    }
-
-    /// Why a file that the part writes to is protected.
-    fn protected_target(&self) -> Option<String> {
-        let redirected = self
-            .part
-            .redirections
-            .iter()
-            .filter(|redirection| {
-                matches!(
-                    redirection.kind,
-                    RedirectionKind::Write | RedirectionKind::Append | RedirectionKind::ReadWrite
-                )
-            })
-            .map(|redirection| redirection.target.path());
-        let named = self
-            .part
-            .file_command
-            .iter()
-            .flat_map(|command| command.paths.clone());
-        redirected
-            .chain(write_targets(self.part))
-            .chain(written_operands(self.part))
-            .chain(named)
-            .find_map(|operand| {
-                let Meaning::Paths(paths) = meaning_of(&operand, self.folders, self.judge.context)
-                else {
-                    return None;
-                };
-                paths
-                    .iter()
-                    .find_map(|path| self.judge.context.protected(&crate::path::fold(path)))
-            })
     }
 
     fn suggestions(&self) -> Vec<PermissionUpdate> {

@@ -9,8 +9,9 @@ use super::survey::{Found, surveys_of};
 use crate::files::{self, Toucher};
 use crate::order::Findings;
 use crate::order::Question;
+use crate::repository::ObjectKind;
 use lathe_protocol::permission::DecisionReason;
-use lathe_shell::analysis::{FileAction, PathOperand, RedirectionKind, WorkingFolder};
+use lathe_shell::analysis::{FileAction, PathKind, PathOperand, RedirectionKind, WorkingFolder};
 use std::path::Path;
 use std::path::PathBuf;
 
@@ -55,7 +56,11 @@ impl View<'_> {
 
     pub(super) fn reads(&self, all: &mut Vec<Findings>) {
         for operand in &self.part.read_paths {
-            self.each_path(operand, &operand.text, false, Reach::Command, all);
+            if operand.kind == PathKind::Object {
+                self.object(&operand.text, all);
+            } else {
+                self.each_path(operand, &operand.text, false, Reach::Command, all);
+            }
         }
         if self.part.folder != WorkingFolder::Start && self.part.read_only.is_yes() {
             // What it reads without naming it lies in the folder that it runs in.
@@ -67,6 +72,18 @@ impl View<'_> {
                 }
                 None => all.push(self.unbounded("the folder it runs in", false)),
             }
+        }
+    }
+
+    /// An object of the repository: a file as it was at some time has no name that could be judged.
+    fn object(&self, name: &str, all: &mut Vec<Findings>) {
+        let is_file = self.folders.is_none_or(|folders| {
+            folders
+                .iter()
+                .any(|folder| self.judge.call.resolved.object(folder, name) != ObjectKind::NoFile)
+        });
+        if is_file {
+            all.push(self.unbounded(name, false));
         }
     }
 
@@ -161,7 +178,7 @@ impl View<'_> {
     }
 
     /// Programs of which it isn't known what they read: a word that names a secret, or a file that a
-    /// rule forbids, counts as read.
+    /// rule forbids, is treated as read.
     pub(super) fn mentioned_secrets(&self, all: &mut Vec<Findings>) {
         if self.part.file_command.is_some() {
             return;
@@ -186,7 +203,7 @@ impl View<'_> {
     }
 
     /// Programs that write files without being simple file commands, and file commands behind wrappers:
-    /// a word that names a protected file, or one that a rule closes, counts as written.
+    /// a word that names a protected file, or one that a rule closes, is treated as written.
     pub(super) fn mentioned_writes(&self, all: &mut Vec<Findings>) {
         for operand in write_targets(self.part) {
             let meaning = meaning_of(&operand, self.folders, self.judge.context);

@@ -28,7 +28,7 @@ pub(crate) struct Survey {
     contents: bool,
 }
 
-/// What was found.
+/// The result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Found {
     Nothing,

@@ -9,6 +9,45 @@ use lathe_protocol::permission::{Behavior, Decision, PermissionMode, RuleSource,
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
+/// A server that nothing must ever reach: commands that run in tests have it as their proxy and among their words.
+pub(crate) struct NetworkTrap {
+    stream: std::net::TcpListener,
+    datagrams: std::net::UdpSocket,
+}
+
+impl NetworkTrap {
+    pub(crate) fn new() -> Self {
+        let stream = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let datagrams = std::net::UdpSocket::bind(stream.local_addr().unwrap()).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        datagrams.set_nonblocking(true).unwrap();
+        Self { stream, datagrams }
+    }
+
+    pub(crate) fn address(&self) -> String {
+        self.stream.local_addr().unwrap().to_string()
+    }
+
+    /// Sets what makes programs go through a proxy.
+    pub(crate) fn set_proxy(&self, command: &mut std::process::Command) {
+        let proxy = format!("http://{}", self.address());
+        for name in [
+            "http_proxy",
+            "https_proxy",
+            "HTTP_PROXY",
+            "HTTPS_PROXY",
+            "ALL_PROXY",
+        ] {
+            command.env(name, &proxy);
+        }
+    }
+
+    /// Whether something connected or sent something since the last look.
+    pub(crate) fn was_reached(&self) -> bool {
+        self.stream.accept().is_ok() || self.datagrams.recv_from(&mut [0; 16]).is_ok()
+    }
+}
+
 /// A project with a home beside it.
 pub(crate) struct World {
     pub(crate) folder: tempfile::TempDir,
@@ -65,8 +104,8 @@ impl World {
         let mut context = PermissionContext::new(&self.project(), &home, &home.join(".lathe"));
         context.trusted = true;
         context.bypass_available = true;
-        context.plan_file = Some(home.join(".lathe/plans/plan.md"));
-        context.ignore = Some(IgnoreFile::of_text(&self.project(), "kept/\n").0);
+        context.files.plan_file = Some(home.join(".lathe/plans/plan.md"));
+        context.files.ignore = Some(IgnoreFile::of_text(&self.project(), "kept/\n").0);
         context
     }
 

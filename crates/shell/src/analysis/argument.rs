@@ -1,6 +1,6 @@
-//! What a word can become when the shell expands it.
+//! The possible values of a word after expansion.
 
-use crate::syntax::{Word, WordPart};
+use crate::syntax::{Parameter, Word, WordPart};
 
 /// A word of a command, as far as it is known before the shell runs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +49,8 @@ pub enum PathKind {
     Pattern,
     /// The same, below the user's home folder.
     HomePattern,
+    /// An object of the repository, by its name or the start of it.
+    Object,
     /// The names that a listing of this folder prints.
     Listed,
     /// It could be any file.
@@ -115,7 +117,7 @@ impl Argument {
     }
 
     /// Whether it becomes names of existing files that the text doesn't show the start of: one of them may
-    /// look like an option. Whoever takes such a word as an operand must have the names checked.
+    /// look like an option. The names of such an operand must be checked.
     #[must_use]
     pub fn is_names_of_files(&self) -> bool {
         match self {
@@ -213,117 +215,149 @@ impl VariableArgument {
             path: PathOperand::unbounded(word.text.clone()),
             values: Vec::new(),
         };
-        // The path as far as it is known: a base that is known by name, text, and pattern characters.
-        let mut home = false;
-        let mut pattern = false;
-        let mut bounded = true;
-        // The same path twice: as it is, and with what is literal in it marked for a pattern.
-        let mut path = String::new();
-        let mut escaped = String::new();
-        let mut prefix_open = true;
-        let mut leading = true;
-        for part in &word.parts {
-            match part {
-                WordPart::Literal(text) | WordPart::Quoted(text) => {
-                    if prefix_open {
-                        found.prefix.push_str(text);
-                    }
-                    // After a pattern, a step up could lead anywhere.
-                    bounded &= !(pattern && text.contains(".."));
-                    path.push_str(text);
-                    // Quotes also take the meaning of what is special in brackets away.
-                    let special = match part {
-                        WordPart::Quoted(_) => "*?[]\\{}!^-:",
-                        _ => "*?[\\{",
-                    };
-                    for character in text.chars() {
-                        if special.contains(character) {
-                            escaped.push('\\');
-                        }
-                        escaped.push(character);
-                    }
-                    leading &= text.is_empty();
-                    continue;
-                }
-                WordPart::Tilde(user) if leading => {
-                    found.prefix.push('~');
-                    home = user.is_empty();
-                    bounded &= user.is_empty();
-                }
-                WordPart::Process(_) if word.parts.len() == 1 => {
-                    found.prefix.push_str("/dev/fd/");
-                    found.path = PathOperand {
-                        kind: PathKind::Pipe,
-                        text: word.text.clone(),
-                    };
-                    return found;
-                }
-                WordPart::Tilde(_) | WordPart::Process(_) | WordPart::Opaque(_) => bounded = false,
-                WordPart::Glob(character) => {
-                    found.multiplies = true;
-                    // `.*` can match the folder above.
-                    bounded &= !(path == "." || path.ends_with("/."));
-                    pattern = true;
-                    path.push(*character);
-                    escaped.push(*character);
-                }
-                WordPart::Brace => {
-                    found.multiplies = true;
-                    pattern = true;
-                    path.push('{');
-                    escaped.push('{');
-                }
-                // A number is no part of a name that leads elsewhere, but which one isn't known.
-                WordPart::Parameter(parameter) if parameter.is_number() => {
-                    pattern = true;
-                    path.push('*');
-                    escaped.push('*');
-                }
-                WordPart::Parameter(parameter) => {
-                    found.splits |= !parameter.quoted
-                        || matches!(parameter.name.as_str(), "@" | "*")
-                        || parameter.evaluated.iter().any(|subscript| subscript.whole);
-                    let known = parameter.plain && leading;
-                    match parameter.name.as_str() {
-                        "HOME" if known => {
-                            home = true;
-                            found.prefix.push('/');
-                            found.splits = false;
-                        }
-                        "PWD" if known => {
-                            path.push('.');
-                            escaped.push('.');
-                            found.prefix.push('/');
-                            found.splits = false;
-                        }
-                        _ => bounded = false,
-                    }
-                }
-                WordPart::Command { quoted, .. } | WordPart::Arithmetic { quoted, .. } => {
-                    found.splits |= !quoted;
-                    bounded = false;
-                }
-            }
-            prefix_open = false;
-            leading = false;
-        }
-        if pattern {
-            path = escaped;
-        }
-        if home {
-            // `~name` joined to more text isn't below the home folder.
-            bounded &= path.is_empty() || path.starts_with('/');
-            path = path.trim_start_matches('/').to_owned();
-        }
-        if bounded {
-            let kind = match (home, pattern) {
-                (false, false) => PathKind::Literal,
-                (true, false) => PathKind::Home,
-                (false, true) => PathKind::Pattern,
-                (true, true) => PathKind::HomePattern,
+        if let [WordPart::Process(_)] = word.parts.as_slice() {
+            found.prefix.push_str("/dev/fd/");
+            found.path = PathOperand {
+                kind: PathKind::Pipe,
+                text: word.text.clone(),
             };
-            found.path = PathOperand { kind, text: path };
+            return found;
+        }
+        let mut known = KnownPath::default();
+        for part in &word.parts {
+            known.add(part, &mut found);
+        }
+        if let Some(path) = known.operand() {
+            found.path = path;
         }
         found
+    }
+}
+
+/// The path that a word names, as far as it is known: a base that is known by name, text, and pattern characters.
+struct KnownPath {
+    home: bool,
+    pattern: bool,
+    /// Nothing so far can lead anywhere else.
+    bounded: bool,
+    /// The same path twice: as it is, and with what is literal in it marked for a pattern.
+    path: String,
+    escaped: String,
+    /// The word's beginning is still fixed.
+    prefix_open: bool,
+    /// Nothing but empty text so far.
+    leading: bool,
+}
+
+impl Default for KnownPath {
+    fn default() -> Self {
+        Self {
+            home: false,
+            pattern: false,
+            bounded: true,
+            path: String::new(),
+            escaped: String::new(),
+            prefix_open: true,
+            leading: true,
+        }
+    }
+}
+
+impl KnownPath {
+    fn add(&mut self, part: &WordPart, found: &mut VariableArgument) {
+        match part {
+            WordPart::Literal(text) => return self.text(text, "*?[\\{", found),
+            // Quotes also take the meaning of what is special in brackets away.
+            WordPart::Quoted(text) => return self.text(text, "*?[]\\{}!^-:", found),
+            WordPart::Tilde(user) if self.leading => {
+                found.prefix.push('~');
+                self.home = user.is_empty();
+                self.bounded &= user.is_empty();
+            }
+            WordPart::Tilde(_) | WordPart::Process(_) | WordPart::Opaque(_) => self.bounded = false,
+            WordPart::Glob(character) => {
+                found.multiplies = true;
+                // `.*` can match the folder above.
+                self.bounded &= !(self.path == "." || self.path.ends_with("/."));
+                self.special(*character);
+            }
+            WordPart::Brace => {
+                found.multiplies = true;
+                self.special('{');
+            }
+            // A number is no part of a name that leads elsewhere, but which one isn't known.
+            WordPart::Parameter(parameter) if parameter.is_number() => self.special('*'),
+            WordPart::Parameter(parameter) => self.parameter(parameter, found),
+            WordPart::Command { quoted, .. } | WordPart::Arithmetic { quoted, .. } => {
+                found.splits |= !quoted;
+                self.bounded = false;
+            }
+        }
+        self.prefix_open = false;
+        self.leading = false;
+    }
+
+    fn text(&mut self, text: &str, special: &str, found: &mut VariableArgument) {
+        if self.prefix_open {
+            found.prefix.push_str(text);
+        }
+        // After a pattern, a step up could lead anywhere.
+        self.bounded &= !(self.pattern && text.contains(".."));
+        self.path.push_str(text);
+        for character in text.chars() {
+            if special.contains(character) {
+                self.escaped.push('\\');
+            }
+            self.escaped.push(character);
+        }
+        self.leading &= text.is_empty();
+    }
+
+    fn special(&mut self, character: char) {
+        self.pattern = true;
+        self.path.push(character);
+        self.escaped.push(character);
+    }
+
+    fn parameter(&mut self, parameter: &Parameter, found: &mut VariableArgument) {
+        found.splits |= !parameter.quoted
+            || matches!(parameter.name.as_str(), "@" | "*")
+            || parameter.evaluated.iter().any(|subscript| subscript.whole);
+        let known = parameter.plain && self.leading;
+        match parameter.name.as_str() {
+            "HOME" if known => {
+                self.home = true;
+                found.prefix.push('/');
+                found.splits = false;
+            }
+            "PWD" if known => {
+                self.path.push('.');
+                self.escaped.push('.');
+                found.prefix.push('/');
+                found.splits = false;
+            }
+            _ => self.bounded = false,
+        }
+    }
+
+    fn operand(self) -> Option<PathOperand> {
+        let mut text = if self.pattern {
+            self.escaped
+        } else {
+            self.path
+        };
+        let mut bounded = self.bounded;
+        if self.home {
+            // `~name` joined to more text isn't below the home folder.
+            bounded &= text.is_empty() || text.starts_with('/');
+            text = text.trim_start_matches('/').to_owned();
+        }
+        let kind = match (self.home, self.pattern) {
+            (false, false) => PathKind::Literal,
+            (true, false) => PathKind::Home,
+            (false, true) => PathKind::Pattern,
+            (true, true) => PathKind::HomePattern,
+        };
+        bounded.then_some(PathOperand { kind, text })
     }
 }

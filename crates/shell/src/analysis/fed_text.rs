@@ -6,10 +6,10 @@ use super::simple::RUNS_TEXT;
 use super::wrappers::{SHELLS, commands_in_text};
 use crate::syntax::{HereDocument, Redirection, RedirectionOperator, ShellKind, Word};
 
-/// What stands on a command's standard input.
+/// A command's standard input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Input {
-    /// What the whole command has there.
+    /// The input of the whole command.
     Inherited,
     /// The output of a command that prints fixed words.
     Text(String),
@@ -20,7 +20,65 @@ pub(super) enum Input {
 /// Programs besides shells that run what they read, line by line.
 const READERS: &[&str] = &["at", "batch", "parallel"];
 
-/// What a command prints, where that is known by its words.
+/// Programs that run what they read in a language of their own, which can run commands.
+const INTERPRETERS: &[&str] = &[
+    "python",
+    "python2",
+    "python3",
+    "pypy",
+    "pypy3",
+    "perl",
+    "ruby",
+    "irb",
+    "node",
+    "nodejs",
+    "deno",
+    "bun",
+    "php",
+    "lua",
+    "luajit",
+    "tclsh",
+    "wish",
+    "expect",
+    "osascript",
+    "Rscript",
+    "R",
+    "julia",
+    "guile",
+    "racket",
+    "sbcl",
+    "ghci",
+    "erl",
+    "iex",
+    "elixir",
+    "swift",
+    "groovy",
+    "jshell",
+    "ed",
+    "ex",
+    "vi",
+    "vim",
+    "nvim",
+    "emacs",
+    "make",
+    "gmake",
+    "sqlite3",
+    "psql",
+    "mysql",
+    "gdb",
+    "lldb",
+    "crontab",
+    "awk",
+    "gawk",
+    "ssh",
+    "xargs",
+    "tee",
+    "ftp",
+    "lftp",
+    "socat",
+];
+
+/// The output of a command, where its words determine it.
 pub(super) fn printed(argv: &[Argument], redirections: &[FileRedirection]) -> Input {
     let name = argv.first().and_then(Argument::fixed).unwrap_or_default();
     let words: Option<Vec<&str>> = argv.iter().skip(1).map(Argument::fixed).collect();
@@ -67,10 +125,22 @@ pub(super) fn fed_to(
         if is_shell {
             fed.unknown |= script_is_unknown(words);
         }
+        let mut sources_input = false;
         if RUNS_TEXT.contains(&base) && matches!(base, "eval" | "source" | ".") {
             fed.unknown |= words.iter().any(|word| word.fixed().is_none());
+            sources_input = base != "eval"
+                && words.iter().any(|word| {
+                    matches!(
+                        word.fixed(),
+                        Some("/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0")
+                    )
+                });
         }
-        if (is_shell && reads_input(words)) || READERS.contains(&base) {
+        if INTERPRETERS.contains(&base) {
+            let texts = texts_of(input, redirections, documents);
+            fed.texts.extend(texts.into_iter().flatten());
+        }
+        if (is_shell && reads_input(words)) || sources_input || READERS.contains(&base) {
             for text in texts_of(input, redirections, documents) {
                 match text {
                     Some(text) => {

@@ -7,13 +7,13 @@ use super::programs::in_place_files;
 /// A command that does nothing but change files that it names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileCommand {
-    /// What it does.
+    /// Its effect.
     pub action: FileAction,
     /// Every path it reads, creates, changes or removes. All must pass.
     pub paths: Vec<PathOperand>,
 }
 
-/// What a [`FileCommand`] does.
+/// The effect of a [`FileCommand`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileAction {
     /// `mkdir`
@@ -73,6 +73,12 @@ const COMMANDS: &[(&str, FileAction, &str)] = &[
         "-s -f -n -v -T -r -t@ --symbolic --force --no-dereference --verbose --relative --no-target-directory --target-directory@",
     ),
 ];
+
+/// Whether a program is one of the file commands, whatever its arguments.
+#[must_use]
+pub fn is_file_program(name: &str) -> bool {
+    COMMANDS.iter().any(|(known, _, _)| *known == name)
+}
 
 /// Recognises a file command by its words, wrappers taken off.
 pub(super) fn file_command(argv: &[Argument]) -> Option<FileCommand> {

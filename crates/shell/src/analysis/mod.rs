@@ -9,7 +9,7 @@
 //! Three promises hold it together:
 //!
 //! - A command is *read-only* only if every word that matters is known and every option is in a table of
-//!   harmless ones. What isn't known counts as harmful.
+//!   harmless ones. Anything unknown is treated as harmful.
 //! - The strictest part decides. Nothing around a command makes it milder.
 //! - It is pure: no file is looked at. Whether a path lies inside the roots is the permission decision's
 //!   to judge, from [`Part::read_paths`], [`Part::redirections`] and [`Part::folder`].
@@ -34,7 +34,7 @@ mod words;
 mod wrappers;
 
 pub use argument::{Argument, PathKind, PathOperand, VariableArgument};
-pub use files::{FileAction, FileCommand};
+pub use files::{FileAction, FileCommand, is_file_program};
 pub use reading::{FolderReading, NamesAsWords, Obeys, Shows};
 pub use removal::DangerousRemoval;
 pub use suggestion::suggested_prefix;
@@ -44,7 +44,7 @@ use crate::syntax::{self, NotUnderstood, ShellKind, Span};
 /// More parts than this are asked about, however harmless: nobody can oversee them.
 pub const MOST_PARTS: usize = 50;
 
-/// After this many parts the rest isn't listed, and the command counts as not understood.
+/// After this many parts the rest isn't listed, and the command is treated as not understood.
 const MOST_LISTED: usize = 1000;
 
 /// Everything that is known about a command.
@@ -52,11 +52,11 @@ const MOST_LISTED: usize = 1000;
 pub struct Analysis {
     /// Whether the whole command was understood. If not, `parts` has what came before the problem.
     pub understood: Result<(), NotUnderstood>,
-    /// What would run, inner commands before those that use their output.
+    /// The parts, inner commands before those that use their output.
     pub parts: Vec<Part>,
     /// Whether the command as a whole is understood and only reads.
     pub read_only: bool,
-    /// What is suspicious about the command as a whole.
+    /// Concerns about the command as a whole.
     pub concerns: Vec<Concern>,
 }
 
@@ -67,7 +67,7 @@ pub struct Part {
     pub text: String,
     /// Where it stands in the command (for text in backticks: where those stand).
     pub span: Span,
-    /// What it is.
+    /// Its kind.
     pub kind: PartKind,
     /// Command word and arguments, decoded.
     pub argv: Vec<Argument>,
@@ -90,7 +90,7 @@ pub struct Part {
     /// Whether it would only read if it weren't for the folder that a `cd` leads to, whose
     /// configuration it obeys.
     pub read_only_in_trusted_folder: bool,
-    /// What is suspicious about it.
+    /// Its concerns.
     pub concerns: Vec<Concern>,
     /// Whether it runs text that can't be known beforehand: what another program prints, what a variable holds.
     pub runs_unknown_text: bool,
@@ -104,7 +104,7 @@ pub struct Part {
     pub read_paths: Vec<PathOperand>,
     /// Words that become names of files: none of the names may look like an option.
     pub names_of_files: Vec<PathOperand>,
-    /// What it shows of the files that it reads.
+    /// How much it shows of the files that it reads.
     pub shows: Shows,
     /// Which files below the folders among `read_paths` it reads, when it reads such.
     pub below: Option<FolderReading>,
@@ -114,7 +114,7 @@ pub struct Part {
     pub folder: WorkingFolder,
 }
 
-/// What a [`Part`] is.
+/// The kind of a [`Part`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PartKind {
     /// A simple command.
@@ -151,7 +151,7 @@ pub struct FileRedirection {
     pub text: String,
     /// Where it stands.
     pub span: Span,
-    /// What it does.
+    /// Its effect.
     pub kind: RedirectionKind,
     /// File, descriptor or delimiter.
     pub target: Argument,
@@ -159,7 +159,7 @@ pub struct FileRedirection {
     pub free: bool,
 }
 
-/// What a redirection does.
+/// The kind of a redirection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RedirectionKind {
     /// Reads a file.
@@ -211,9 +211,9 @@ pub enum WorkingFolder {
 /// Something suspicious.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Concern {
-    /// What kind of thing.
+    /// The kind.
     pub kind: ConcernKind,
-    /// What exactly, in words for a person.
+    /// The details, in words for a person.
     pub message: String,
 }
 

@@ -1,11 +1,12 @@
-//! What a reading command shows of files, which files below a folder it reads, and whose configuration it obeys.
+//! Properties of reading commands: how much of files they show, which files below a folder they read, and whose
+//! configuration they obey.
 
-/// What a command shows of the files that it names.
+/// How much a command shows of the files that it names.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Shows {
     /// Names, sizes, dates and counts.
     Names,
-    /// What is in them.
+    /// Their contents.
     #[default]
     Contents,
 }
@@ -25,11 +26,11 @@ pub struct FolderReading {
     pub follows_links: bool,
     /// Only files that git tracks, wherever in the repository they are.
     pub tracked: bool,
-    /// What the names must be like so that a command that gets them as words reads these files only.
+    /// The names that a command may get as words so that it reads these files only.
     pub names_as_words: NamesAsWords,
 }
 
-/// What becomes of names that are given to a command as words.
+/// How names are read that a command gets as words.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NamesAsWords {
     /// Any name does: it isn't taken for anything else.

@@ -1,122 +1,233 @@
-//! Removals that no rule should wave through: the root, a top-level folder, home, the working folder.
+//! Removals that no rule allows by itself: the root, a top-level folder, home, the working folder. Changes that are as
+//! bad as a removal are among them.
 
 use super::argument::{Argument, PathKind, PathOperand};
+use super::programs::PipedNames;
 
 /// A removal that always needs a person's word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DangerousRemoval {
     /// The target as written.
     pub target: String,
-    /// What it is.
+    /// Its kind.
     pub reason: String,
 }
 
 /// Looks at every command that could run for a removal of something vital.
 pub(super) fn find_removal(commands: &[Vec<Argument>]) -> Option<DangerousRemoval> {
-    commands.iter().find_map(|argv| removal_of(argv))
+    commands
+        .iter()
+        .find_map(|argv| removal_of(argv))
+        .or_else(|| removal_elsewhere(commands))
 }
 
-/// A removal behind another command that names nothing: what it removes comes from input.
-pub(super) fn removes_input(commands: &[Vec<Argument>]) -> Option<DangerousRemoval> {
+/// Commands that remove what their operands name.
+const REMOVERS: &[&str] = &[
+    "rm", "rmdir", "unlink", "shred", "srm", "trash", "rimraf", "del", "rd", "erase", "zf_rm",
+];
+
+/// Whether one of the commands removes what its operands name.
+fn removes(argv: &[Argument]) -> bool {
+    argv.first()
+        .and_then(Argument::fixed)
+        .is_some_and(|name| REMOVERS.contains(&name))
+}
+
+/// A removal behind another command that names nothing: what it removes comes from input. Names that are known to
+/// come from a listing of something that isn't vital are an ordinary clean-up.
+pub(super) fn removes_input(
+    commands: &[Vec<Argument>],
+    piped: Option<&PipedNames>,
+) -> Option<DangerousRemoval> {
     let by_input = commands.first()?.first()?.fixed()?;
     let base = by_input.rsplit('/').next().unwrap_or(by_input);
-    if !matches!(base, "xargs" | "parallel") {
+    if !matches!(base, "xargs" | "parallel") || !commands.iter().skip(1).any(|argv| removes(argv)) {
         return None;
     }
-    commands.iter().skip(1).find_map(|argv| {
-        let name = argv.first()?.fixed()?;
-        let removes = matches!(name, "rm" | "rmdir" | "unlink" | "shred" | "srm" | "trash");
-        removes.then(|| DangerousRemoval {
+    let Some(piped) = piped else {
+        return Some(DangerousRemoval {
             target: "what it reads from its input".to_owned(),
             reason: "it can't be known".to_owned(),
+        });
+    };
+    let whole = piped.reading.names.is_empty() && piped.reading.types.is_empty();
+    piped
+        .folders
+        .iter()
+        .filter(|_| whole)
+        .find_map(|folder| named(folder.text.clone(), vital(folder)))
+}
+
+/// A removal in a folder that a wrapper changes to: which files its words name isn't known.
+fn removal_elsewhere(commands: &[Vec<Argument>]) -> Option<DangerousRemoval> {
+    let changes = commands.iter().any(|argv| {
+        let name = argv.first().and_then(Argument::fixed).unwrap_or_default();
+        let options: &[&str] = match name {
+            "env" => &["-C", "--chdir"],
+            "sudo" => &["-D", "--chdir"],
+            _ => &[],
+        };
+        argv.iter().skip(1).any(|word| {
+            let word = word.text();
+            options
+                .iter()
+                .any(|option| word == *option || word.starts_with(&format!("{option}=")))
         })
+    });
+    (changes && commands.iter().any(|argv| removes(argv))).then(|| DangerousRemoval {
+        target: "files in another folder".to_owned(),
+        reason: "it can't be known which".to_owned(),
     })
 }
 
 fn removal_of(argv: &[Argument]) -> Option<DangerousRemoval> {
     let (first, words) = argv.split_first()?;
     let name = first.fixed()?;
-    let targets: Vec<&Argument> = match name {
-        "rm" | "rmdir" | "unlink" | "shred" | "srm" | "trash" | "rimraf" | "del" | "rd"
-        | "erase" | "zf_rm" => words
-            .iter()
-            .filter(|word| word.fixed().is_none_or(|text| !text.starts_with('-')))
-            .collect(),
-        "find" => {
-            let removes = words.iter().any(|word| word.fixed() == Some("-delete"))
-                || words.windows(2).any(|pair| {
-                    matches!(pair, [action, command]
-                        if action.fixed().is_some_and(|text| text.starts_with("-exec") || text.starts_with("-ok"))
-                        && command.fixed().is_some_and(|text| matches!(text.rsplit('/').next(), Some("rm" | "unlink" | "shred" | "rmdir"))))
-                });
-            if !removes {
-                return None;
-            }
-            // A filter makes it an ordinary clean-up, which is asked about as any other change.
-            let filtered = words.iter().any(|word| {
-                matches!(
-                    word.fixed(),
-                    Some(
-                        "-name"
-                            | "-iname"
-                            | "-path"
-                            | "-regex"
-                            | "-newer"
-                            | "-mtime"
-                            | "-mmin"
-                            | "-size"
-                            | "-empty"
-                    )
-                )
-            });
-            let starts: Vec<&Argument> = words
-                .iter()
-                .take_while(|word| {
-                    word.fixed()
-                        .is_none_or(|text| !text.starts_with(['-', '(', '!']))
-                })
-                .collect();
-            if filtered {
-                starts
-                    .into_iter()
-                    .filter(|word| is_system(&word.path()))
-                    .collect()
-            } else if starts.is_empty() {
-                return Some(DangerousRemoval {
-                    target: ".".to_owned(),
-                    reason: "the working folder".to_owned(),
-                });
-            } else {
-                starts
-            }
-        }
-        "dd" => {
-            return words
-                .iter()
-                .filter_map(Argument::fixed)
-                .find(|word| {
-                    word.starts_with("of=/dev/")
-                        && !matches!(*word, "of=/dev/null" | "of=/dev/stdout")
-                })
-                .map(|word| DangerousRemoval {
-                    target: word.to_owned(),
-                    reason: "a device".to_owned(),
-                });
-        }
+    match name {
+        _ if removes(argv) => first_vital(&operands(words)),
+        "find" => removal_by_find(words),
+        "fd" | "fdfind" => removal_by_fd(words),
+        "dd" => removal_by_dd(words),
+        "chmod" | "chown" | "chgrp" | "setfacl" => change_of_all(words),
+        "rsync" => removal_by_rsync(words),
+        "tar" | "bsdtar" | "unzip" | "7z" | "wget" | "curl" => unpacked(words),
         _ if name == "mkfs" || name.starts_with("mkfs.") || name == "wipefs" => {
-            return Some(DangerousRemoval {
-                target: name.to_owned(),
-                reason: "a file system".to_owned(),
-            });
+            named(name.to_owned(), Some("a file system"))
         }
-        _ => return None,
-    };
-    targets.into_iter().find_map(|word| {
-        vital(&word.path()).map(|reason| DangerousRemoval {
-            target: word.text().to_owned(),
-            reason: reason.to_owned(),
-        })
+        _ => None,
+    }
+}
+
+fn named(target: String, reason: Option<&'static str>) -> Option<DangerousRemoval> {
+    reason.map(|reason| DangerousRemoval {
+        target,
+        reason: reason.to_owned(),
     })
+}
+
+/// The words that aren't options.
+fn operands(words: &[Argument]) -> Vec<&Argument> {
+    words
+        .iter()
+        .filter(|word| word.fixed().is_none_or(|text| !text.starts_with('-')))
+        .collect()
+}
+
+fn first_vital(targets: &[&Argument]) -> Option<DangerousRemoval> {
+    targets
+        .iter()
+        .find_map(|word| named(word.text().to_owned(), vital(&word.path())))
+}
+
+/// The first target that is vital beyond the project: the root, a top-level folder, a home folder.
+fn first_system_or_home(targets: &[&Argument]) -> Option<DangerousRemoval> {
+    targets.iter().find_map(|word| {
+        let reason = vital(&word.path()).filter(|reason| {
+            !matches!(
+                *reason,
+                "the working folder" | "the repository" | "a folder above the working folder"
+            )
+        });
+        named(word.text().to_owned(), reason)
+    })
+}
+
+fn removal_by_find(words: &[Argument]) -> Option<DangerousRemoval> {
+    let removes = words.iter().any(|word| word.fixed() == Some("-delete"))
+        || words.windows(2).any(|pair| {
+            matches!(pair, [action, command]
+                if action.fixed().is_some_and(|text| text.starts_with("-exec") || text.starts_with("-ok"))
+                && command.fixed().is_some_and(|text| matches!(text.rsplit('/').next(), Some("rm" | "unlink" | "shred" | "rmdir"))))
+        });
+    if !removes {
+        return None;
+    }
+    // A filter makes it an ordinary clean-up, which is asked about as any other change.
+    let filtered = words.windows(2).any(|pair| {
+        let value = pair.get(1).and_then(Argument::fixed).unwrap_or("*");
+        match pair.first().and_then(Argument::fixed) {
+            Some("-name" | "-iname" | "-path" | "-wholename" | "-regex") => {
+                !value.bytes().all(|byte| b"*?./".contains(&byte))
+            }
+            Some("-newer" | "-mtime" | "-mmin" | "-size") => true,
+            _ => false,
+        }
+    }) || words.iter().any(|word| word.fixed() == Some("-empty"));
+    let starts: Vec<&Argument> = words
+        .iter()
+        .take_while(|word| {
+            word.fixed()
+                .is_none_or(|text| !text.starts_with(['-', '(', '!']))
+        })
+        .collect();
+    if filtered {
+        return starts
+            .into_iter()
+            .filter(|word| is_system(&word.path()))
+            .find_map(|word| named(word.text().to_owned(), vital(&word.path())));
+    }
+    if starts.is_empty() {
+        return named(".".to_owned(), Some("the working folder"));
+    }
+    first_vital(&starts)
+}
+
+/// `fd … -x rm`: what it finds below its operands is removed.
+fn removal_by_fd(words: &[Argument]) -> Option<DangerousRemoval> {
+    let action = words.windows(2).position(|pair| {
+        matches!(pair, [action, command]
+            if action.fixed().is_some_and(|text| matches!(text, "-x" | "-X" | "--exec" | "--exec-batch"))
+            && command.fixed().is_some_and(|text| REMOVERS.contains(&text.rsplit('/').next().unwrap_or(text))))
+    })?;
+    first_system_or_home(&operands(words.get(..action).unwrap_or_default()))
+}
+
+fn removal_by_dd(words: &[Argument]) -> Option<DangerousRemoval> {
+    let device = words.iter().filter_map(Argument::fixed).find(|word| {
+        word.starts_with("of=/dev/") && !matches!(*word, "of=/dev/null" | "of=/dev/stdout")
+    })?;
+    named(device.to_owned(), Some("a device"))
+}
+
+/// Modes or owners of everything below a folder.
+fn change_of_all(words: &[Argument]) -> Option<DangerousRemoval> {
+    let recursive = words.iter().filter_map(Argument::fixed).any(|word| {
+        word == "--recursive"
+            || (word.starts_with('-') && !word.starts_with("--") && word.contains('R'))
+    });
+    if recursive {
+        first_system_or_home(&operands(words))
+    } else {
+        None
+    }
+}
+
+/// `rsync --delete` removes what isn't in the source.
+fn removal_by_rsync(words: &[Argument]) -> Option<DangerousRemoval> {
+    let deletes = words.iter().any(|word| {
+        word.text().starts_with("--del") || word.fixed() == Some("--remove-source-files")
+    });
+    let targets = operands(words);
+    let target = targets.last().filter(|_| deletes)?;
+    named(target.text().to_owned(), vital(&target.path()))
+}
+
+/// Files of unknown names that are put right into a home folder or a folder of the system: start-up files may be among
+/// them.
+fn unpacked(words: &[Argument]) -> Option<DangerousRemoval> {
+    let targets: Vec<&Argument> = words
+        .windows(2)
+        .filter(|pair| {
+            pair.first()
+                .and_then(Argument::fixed)
+                .is_some_and(|option| {
+                    matches!(option, "-C" | "-d" | "-P" | "--directory" | "--output-dir")
+                        || option == "--directory-prefix"
+                })
+        })
+        .filter_map(|pair| pair.get(1))
+        .collect();
+    first_system_or_home(&targets)
 }
 
 fn is_system(path: &PathOperand) -> bool {
@@ -126,7 +237,7 @@ fn is_system(path: &PathOperand) -> bool {
     )
 }
 
-/// What a path is, if losing it would be a disaster.
+/// Describes a path whose loss would be a disaster.
 fn vital(path: &PathOperand) -> Option<&'static str> {
     let text = path.text.as_str();
     match path.kind {
@@ -169,7 +280,7 @@ fn vital(path: &PathOperand) -> Option<&'static str> {
                 _ => None,
             }
         }
-        PathKind::Pipe | PathKind::Listed => None,
+        PathKind::Pipe | PathKind::Listed | PathKind::Object => None,
         PathKind::Unbounded => {
             // A pattern that can reach upwards is at least as bad as its text looks.
             if !text.contains(['$', '`', '"', '\'', '\\', '(']) {

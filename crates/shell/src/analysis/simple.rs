@@ -12,7 +12,7 @@ use super::words::Found;
 use super::wrappers::{strip_harmless, through_every_wrapper};
 use super::{
     AssignedVariable, Concern, ConcernKind, FileRedirection, MOST_PARTS, Obeys, Part, PartKind,
-    RedirectionKind, WorkingFolder,
+    RedirectionKind, Shows, WorkingFolder,
 };
 use crate::syntax::{
     AssignedValue, Assignment, List, Redirection, RedirectionOperator, ShellKind, SimpleCommand,
@@ -109,7 +109,7 @@ impl<'a> Walker<'a> {
         part.concerns.extend(concerns);
         lists.extend(self.redirections(&mut part, &simple.redirections));
         for list in lists {
-            self.substitution(list);
+            self.word_substitution(list);
         }
         part.argv = self.arguments(&simple.words);
         if timed {
@@ -139,7 +139,7 @@ impl<'a> Walker<'a> {
                 .extend(through_every_wrapper(&argv, self.shell));
         }
         part.removal = find_removal(&part.all_effective)
-            .or_else(|| removes_input(&part.all_effective).filter(|_| piped_names.is_none()));
+            .or_else(|| removes_input(&part.all_effective, piped_names));
         self.command_concerns(&mut part, simple);
         let names = self.judge(&mut part, piped_names);
         self.change_folder(&part.effective_argv);
@@ -369,7 +369,11 @@ impl<'a> Walker<'a> {
                     .filter(|_| part.redirections.iter().all(|redirection| redirection.free));
                 part.read_paths.extend(reading.paths);
                 part.names_of_files = reading.names;
-                part.shows = reading.shows;
+                part.shows = if reads_redirected_input(part) {
+                    Shows::Contents
+                } else {
+                    reading.shows
+                };
                 part.below = reading.below;
                 part.obeys = reading.obeys;
                 if reading.obeys != Obeys::Nothing {
@@ -447,6 +451,16 @@ impl<'a> Walker<'a> {
     }
 }
 
+/// Whether a command may show what a file holds that it gets as input. `wc` only counts.
+fn reads_redirected_input(part: &Part) -> bool {
+    let counts = part.effective_argv.first().and_then(Argument::fixed) == Some("wc");
+    !counts
+        && part
+            .redirections
+            .iter()
+            .any(|redirection| redirection.kind == RedirectionKind::Read && !redirection.free)
+}
+
 fn assigned_words<'a>(assignment: &'a Assignment, found: &mut Found<'a>, shell: ShellKind) {
     if let Some(subscript) = &assignment.subscript {
         found.arithmetic(subscript, "a subscript", shell);
@@ -475,7 +489,7 @@ fn assigned_words<'a>(assignment: &'a Assignment, found: &mut Found<'a>, shell: 
     }
 }
 
-/// What a redirection does, and whether it touches nothing of anyone's.
+/// The kind of a redirection, and whether it touches no real file.
 fn classify(operator: RedirectionOperator, target: &Argument) -> (RedirectionKind, bool) {
     const FREE: [&str; 3] = ["/dev/null", "/dev/stdout", "/dev/stderr"];
     let free = target.fixed().is_some_and(|text| FREE.contains(&text));

@@ -1,4 +1,4 @@
-//! What 'always allow' would save: a prefix that is neither too broad nor uselessly narrow.
+//! The rule that 'always allow' saves: a prefix that is neither too broad nor uselessly narrow.
 
 use super::argument::Argument;
 use super::wrappers::SHELLS;
@@ -178,7 +178,7 @@ const ARITY: &[(&str, usize)] = &[
     ("file", 1),
     ("tree", 1),
     ("sleep", 1),
-    ("tee", 1),
+    ("tee", 0),
     ("chmod", 2),
     ("tar", 2),
     ("zip", 1),
@@ -234,7 +234,8 @@ const ARITY: &[(&str, usize)] = &[
     ("wget", 0),
 ];
 
-/// Programs that run whatever they are given. A prefix of them would allow anything.
+/// Programs that run whatever they are given, and those that throw work away. A prefix of them would allow
+/// anything.
 const NEVER: &[&str] = &[
     "sudo",
     "doas",
@@ -365,6 +366,10 @@ const NEVER: &[&str] = &[
     "mise exec",
     "direnv exec",
     "git config",
+    "git checkout",
+    "git reset",
+    "git restore",
+    "git clean",
     "git bisect run",
     "git submodule foreach",
     "git filter-branch",

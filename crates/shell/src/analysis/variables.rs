@@ -279,7 +279,7 @@ const ZSH_NAMES: &[&str] = &[
     "keyboard_hack",
 ];
 
-/// What assigning this variable can do.
+/// The effect of assigning this variable.
 pub(super) fn danger_of(name: &str, shell: ShellKind) -> Danger {
     let special = NAMES.contains(&name)
         || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
@@ -371,7 +371,7 @@ pub(super) fn is_harmless(name: &str, value: Option<&str>) -> bool {
 
 /// Whether a variable of this name usually holds a key or a password.
 pub(super) fn may_hold_secret(name: &str) -> bool {
-    const WORDS: [&str; 9] = [
+    const WORDS: [&str; 13] = [
         "SECRET",
         "PASSWORD",
         "PASSWD",
@@ -381,11 +381,24 @@ pub(super) fn may_hold_secret(name: &str) -> bool {
         "API_KEY",
         "ACCESS_KEY",
         "PRIVATE_KEY",
+        "CONNECTION_STRING",
+        "WEBHOOK",
+        "COOKIE",
+        "BEARER",
+    ];
+    // Addresses of such services carry the password.
+    const SERVICES: [&str; 8] = [
+        "DATABASE", "DB_", "REDIS", "MONGO", "POSTGRES", "PG", "MYSQL", "AMQP",
     ];
     let name = name.to_ascii_uppercase();
-    let ends = ["TOKEN", "_KEY", "_PASS", "_PAT", "_PWD", "_AUTH"];
+    let ends = [
+        "TOKEN", "_KEY", "PASS", "_PAT", "_PWD", "_AUTH", "_JWT", "_DSN", "_SK", "_CREDS",
+    ];
+    let address = (name.ends_with("URL") || name.ends_with("URI"))
+        && SERVICES.iter().any(|service| name.contains(service));
     WORDS.iter().any(|word| name.contains(word))
         || ends.iter().any(|end| name.ends_with(end))
+        || address
         || (name.starts_with("AWS_")
             && !matches!(
                 name.as_str(),

@@ -44,9 +44,9 @@ pub(super) struct Walker<'a> {
     pub(super) parts: Vec<Part>,
     pub(super) functions: HashSet<String>,
     pub(super) folder: WorkingFolder,
-    /// What stands on the standard input of the next command of a pipeline.
+    /// The standard input of the next command of a pipeline.
     pub(super) input: Input,
-    /// What stands on the standard input of the group that is walked through.
+    /// The standard input of the current group.
     pub(super) group_input: Input,
     /// Loop variables whose values are known, inside their loop.
     pub(super) bound: HashMap<String, Vec<PathOperand>>,
@@ -122,6 +122,13 @@ impl<'a> Walker<'a> {
         let before = self.folder.clone();
         self.list(list);
         self.folder = before;
+    }
+
+    /// A substitution in a word. What a command there reads isn't known: `>(sh)` runs what is written to it.
+    pub(super) fn word_substitution(&mut self, list: &'a List) {
+        let outer = std::mem::replace(&mut self.group_input, Input::Unknown);
+        self.substitution(list);
+        self.group_input = outer;
     }
 
     pub(super) fn compound(&mut self, compound: &'a CompoundCommand) {
@@ -219,7 +226,7 @@ impl<'a> Walker<'a> {
             let mut part = self.blank(text.join(" "), span, PartKind::Redirection);
             let lists = self.redirections(&mut part, &compound.redirections);
             for list in lists {
-                self.substitution(list);
+                self.word_substitution(list);
             }
             self.finish(part);
         }
@@ -250,7 +257,7 @@ impl<'a> Walker<'a> {
         self.interesting(format!("for {variable}"), span, found);
     }
 
-    /// What a loop variable can be, if all of it is known and nothing else assigns it.
+    /// The values of a loop variable, if all are known and nothing else assigns it.
     pub(super) fn loop_values(&self, variable: &str, words: &[Word]) -> Option<Vec<PathOperand>> {
         if self.mentioned.get(variable) != Some(&1) || self.mentioned.contains_key(ANY_NAME) {
             return None;
@@ -319,7 +326,7 @@ impl<'a> Walker<'a> {
     /// A part for words that aren't a command, if there is something to say about them.
     pub(super) fn interesting(&mut self, text: String, span: Span, found: Found<'a>) {
         for list in &found.lists {
-            self.substitution(list);
+            self.word_substitution(list);
         }
         if !found.concerns.is_empty() {
             let mut part = self.blank(text, span, PartKind::Words);
@@ -331,7 +338,7 @@ impl<'a> Walker<'a> {
     /// A part without words of its own.
     pub(super) fn bare(&mut self, text: String, span: Span, kind: PartKind, found: Found<'a>) {
         for list in &found.lists {
-            self.substitution(list);
+            self.word_substitution(list);
         }
         let mut part = self.blank(text, span, kind);
         part.concerns = found.concerns;

@@ -1,10 +1,10 @@
-//! What a word could do while the shell expands it.
+//! Side effects of expanding a word.
 
 use super::variables::{Danger, danger_of, may_hold_secret};
 use super::{Concern, ConcernKind};
 use crate::syntax::{Arithmetic, List, ShellKind, Word, WordPart};
 
-/// What was found in a word: concerns, and the lists it would run.
+/// Concerns about a word, and the lists that it would run.
 #[derive(Default)]
 pub(super) struct Found<'a> {
     pub(super) concerns: Vec<Concern>,

@@ -66,7 +66,7 @@ pub struct BackgroundCommand {
     pub id: TaskId,
     /// The command as written.
     pub command: String,
-    /// What it is for, in the caller's words.
+    /// Its purpose, in the caller's words.
     pub description: String,
     /// The call that started it.
     pub tool_use_id: Option<ToolUseId>,
@@ -78,7 +78,7 @@ pub struct BackgroundCommand {
     pub elapsed: Duration,
     /// How much it has printed.
     pub total_bytes: u64,
-    /// What it had left running when its shell ended, and was ended with it.
+    /// Processes that were still running when its shell ended, and were ended with it.
     pub leftovers: Vec<String>,
 }
 
@@ -91,7 +91,7 @@ pub enum BackgroundEvent {
     Ended(BackgroundCommand),
 }
 
-/// What a background command printed since it was last asked.
+/// The output of a background command since the last query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewOutput {
     /// The text, with a note in the middle where it is too much.
@@ -106,9 +106,9 @@ pub enum BackgroundError {
     /// No such command.
     #[error("there is no background task {id:?}; {}", known_text(.known))]
     Unknown {
-        /// What was asked for.
+        /// The requested value.
         id: String,
-        /// What there is.
+        /// The existing ones.
         known: Vec<TaskId>,
     },
     /// Its output can't be read.
@@ -245,7 +245,9 @@ impl BackgroundCommands {
             Ok(Err(reason)) => {
                 supervised.stop(StopCause::Cancelled);
                 supervised.finished().await;
-                return Err(RunError::OutputFile { reason });
+                return Err(RunError::OutputFile {
+                    reason: reason.to_string(),
+                });
             }
             Err(_) => write_late(&supervised, wanted).await?,
         };
@@ -372,7 +374,7 @@ impl BackgroundCommands {
         let truncated = kept.omitted() > 0;
         let mut text = kept.text(|cut| {
             let path = path.display();
-            format!("\n\n[{cut} bytes left out here; the whole output is in {path}]\n\n")
+            format!("\n\n[{cut} bytes omitted; the full output is in {path}]\n\n")
         });
         let total = supervised.capture.lock().total();
         if offset >= file_limit && total > offset {
@@ -380,7 +382,7 @@ impl BackgroundCommands {
                 text.push_str(&supervised.capture.lock().last_lines(20, 4_000));
             }
             text.push_str(&format!(
-                "\n[the output file is full at {file_limit} bytes of {total} and doesn't grow any more]\n"
+                "\n[the output file is full at {file_limit} bytes of {total} and no longer grows]\n"
             ));
         }
         Ok(NewOutput { text, truncated })

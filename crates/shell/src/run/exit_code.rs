@@ -1,6 +1,6 @@
-//! What an exit code means where it is not what it looks like.
+//! Exit codes that mean something else than success or failure.
 
-/// What an exit code means.
+/// The meaning of an exit code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExitMeaning {
     /// In a few words.

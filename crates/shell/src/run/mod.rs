@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `session` | what stays between commands: folder, environment, background commands |
 //! | `program` | which shell, and the few lines around a command |
+//! | `sandboxed` | a command in the sandbox |
 //! | `supervise` | the life of one command, from start to nothing left |
 //! | `capture` | bounded output |
 //! | `background` | commands that run on |
@@ -24,6 +25,7 @@ mod background;
 mod capture;
 mod exit_code;
 mod program;
+mod sandboxed;
 mod session;
 mod snapshot;
 mod supervise;
@@ -35,6 +37,7 @@ pub use background::{
 pub use exit_code::{ExitMeaning, explain_exit};
 pub use lathe_process::kill_everything;
 pub use program::ShellProgram;
+pub use sandboxed::{RefusedHosts, SandboxedNetwork, SandboxedRun};
 pub use session::ShellSession;
 
 use lathe_protocol::ids::{TaskId, ToolUseId};
@@ -92,7 +95,7 @@ impl ShellOptions {
 pub struct RunOptions {
     /// How long it may take.
     pub timeout: Duration,
-    /// What happens then.
+    /// The consequence.
     pub on_timeout: OnTimeout,
     /// Ends it when cancelled.
     pub cancel: CancellationToken,
@@ -106,7 +109,9 @@ pub struct RunOptions {
     pub environment: Vec<(OsString, OsString)>,
     /// Words before the shell: a program that runs it in a sandbox.
     pub prefix: Vec<OsString>,
-    /// What it is confined to because it was found to only read; `None` doesn't confine it.
+    /// The sandbox that it runs in; `None` runs it outside.
+    pub sandbox: Option<Arc<SandboxedRun>>,
+    /// The confinement of a command that was found to only read; `None` for no confinement.
     pub confinement: Option<Arc<lathe_sandbox::ReadOnlyPolicy>>,
     /// How many bytes of output are kept in memory, half of it head and half tail.
     pub output_limit: usize,
@@ -116,7 +121,7 @@ pub struct RunOptions {
     pub spill_limit: u64,
     /// Takes progress.
     pub progress: Option<ProgressCallback>,
-    /// What it is for, in a few words; shown when it goes into the background.
+    /// Its purpose in a few words, shown when it goes into the background.
     pub description: String,
     /// The call that it is for.
     pub tool_use_id: Option<ToolUseId>,
@@ -133,6 +138,7 @@ impl Default for RunOptions {
             directory_allowed: None,
             environment: Vec::new(),
             prefix: Vec::new(),
+            sandbox: None,
             confinement: None,
             output_limit: 30_000,
             spill: None,
@@ -144,7 +150,7 @@ impl Default for RunOptions {
     }
 }
 
-/// What happens when the time is up.
+/// The action at the time limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnTimeout {
     /// The command is ended.
@@ -168,7 +174,7 @@ pub enum Exit {
     MovedToBackground(TaskId),
 }
 
-/// What a command printed, standard output and standard error in the order they came.
+/// The output of a command, standard output and standard error in the order of arrival.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
     /// Head and tail, with a note between them where something is left out.
@@ -183,7 +189,7 @@ pub struct Output {
     pub file_truncated: bool,
 }
 
-/// What became of the working folder.
+/// The change of the working folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DirectoryChange {
     /// It is where it was.
@@ -199,7 +205,7 @@ pub enum DirectoryChange {
     },
     /// It no longer exists.
     Lost {
-        /// What is gone.
+        /// The folder that no longer exists.
         gone: PathBuf,
         /// Where it is now.
         now: PathBuf,
@@ -219,24 +225,26 @@ impl DirectoryChange {
     }
 }
 
-/// What is known when a command is over.
+/// The result of a finished command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished {
-    /// What the confinement refused, if that made it fail.
+    /// The access that the confinement refused, if that made it fail.
     pub blocked: Option<lathe_sandbox::Block>,
+    /// What the sandbox refused, if the command failed in it.
+    pub violations: Vec<lathe_sandbox::Violation>,
     /// How it ended.
     pub exit: Exit,
-    /// What it printed.
+    /// Its output.
     pub output: Output,
-    /// What became of the working folder.
+    /// The change of the working folder.
     pub directory: DirectoryChange,
-    /// What was still running when the shell was done (`server &`) and was ended.
+    /// Processes that outlived the shell (`server &`) and were ended.
     pub leftovers: Vec<String>,
     /// How long it took.
     pub duration: Duration,
 }
 
-/// What a running command has done so far.
+/// Progress of a running command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Progress {
     /// The last lines it printed.
@@ -261,7 +269,7 @@ pub enum RunError {
     /// The working folder is gone, and so is every other choice.
     #[error("the working folder {} doesn't exist, and neither does the folder that the session began in; create one of them", .directory.display())]
     NoDirectory {
-        /// What is gone.
+        /// The folder that no longer exists.
         directory: PathBuf,
     },
     /// The command can't be confined to reading.
@@ -269,6 +277,12 @@ pub enum RunError {
     Confinement {
         /// Why not.
         source: lathe_sandbox::ConfinementError,
+    },
+    /// The command can't be run in the sandbox.
+    #[error("the command was not run, because the sandbox could not be set up: {source}")]
+    Sandbox {
+        /// Why not.
+        source: lathe_sandbox::SandboxError,
     },
     /// The process could not be started.
     #[error("{} could not be started: {source}", .program.display())]

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 pub struct ShellProgram {
     /// Where it is.
     pub path: PathBuf,
-    /// What it understands.
+    /// Its dialect.
     pub kind: ShellKind,
 }
 
@@ -171,7 +171,7 @@ fn is_program(path: &Path) -> bool {
             .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
-/// What the shell says when it is about to leave.
+/// The report of the shell before it exits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Report {
     /// Its folder; `None` when that folder is gone.

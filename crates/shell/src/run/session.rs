@@ -3,8 +3,9 @@
 use super::background::{Adoption, BackgroundCommands};
 use super::capture::Spill;
 use super::program::{CommandText, ShellProgram};
+use super::sandboxed;
 use super::snapshot::{self, SnapshotState};
-use super::supervise::{self, Outcome, StopCause, Supervised, Watch};
+use super::supervise::{self, Grace, Outcome, StopCause, Supervised, Watch};
 use super::{
     DirectoryChange, Exit, Finished, OnTimeout, Output, RunError, RunOptions, ShellOptions,
 };
@@ -21,7 +22,7 @@ use std::sync::{Arc, OnceLock};
 /// 128 KiB.
 const LONGEST_ARGUMENT: usize = 100 * 1024;
 
-/// What makes programs work without a person at a terminal.
+/// Variables that make programs work without a person at a terminal.
 const WITHOUT_A_PERSON: &[(&str, &str)] = &[
     // An editor that is done at once, leaving the text as it is.
     ("GIT_EDITOR", "true"),
@@ -37,13 +38,14 @@ const WITHOUT_A_PERSON: &[(&str, &str)] = &[
     ("DEBIAN_FRONTEND", "noninteractive"),
     // So that a script can tell who runs it.
     ("LATHE", "1"),
+    ("CLAUDECODE", "1"),
 ];
 
 /// The shell of a session.
 pub struct ShellSession {
     options: ShellOptions,
     program: Option<ShellProgram>,
-    environment: Vec<(OsString, OsString)>,
+    environment: Arc<RwLock<Vec<(OsString, OsString)>>>,
     directory: RwLock<PathBuf>,
     extra_environment: Arc<RwLock<Vec<(OsString, OsString)>>>,
     /// Variables that no command gets.
@@ -54,6 +56,8 @@ pub struct ShellSession {
     scratch: OnceLock<Option<tempfile::TempDir>>,
     /// The paths of the system that confined commands may use.
     system: OnceLock<SystemPaths>,
+    /// The attributes that git gets in confined commands.
+    git_attributes: OnceLock<Option<tempfile::TempPath>>,
 }
 
 impl std::fmt::Debug for ShellSession {
@@ -86,7 +90,7 @@ impl ShellSession {
         };
         Self {
             program,
-            environment,
+            environment: Arc::new(RwLock::new(environment)),
             directory: RwLock::new(options.directory.clone()),
             extra_environment: Arc::default(),
             withheld: Arc::new(RwLock::new(vec!["CDPATH".into(), "GLOBIGNORE".into()])),
@@ -94,6 +98,7 @@ impl ShellSession {
             background: BackgroundCommands::default(),
             scratch: OnceLock::new(),
             system: OnceLock::new(),
+            git_attributes: OnceLock::new(),
             options,
         }
     }
@@ -107,7 +112,7 @@ impl ShellSession {
         Self {
             options,
             program: self.program.clone(),
-            environment: self.environment.clone(),
+            environment: Arc::clone(&self.environment),
             directory: RwLock::new(directory),
             extra_environment: Arc::clone(&self.extra_environment),
             withheld: Arc::clone(&self.withheld),
@@ -115,6 +120,7 @@ impl ShellSession {
             background: self.background.clone(),
             scratch: OnceLock::new(),
             system: OnceLock::new(),
+            git_attributes: OnceLock::new(),
         }
     }
 
@@ -141,7 +147,12 @@ impl ShellSession {
         self.withheld.write().extend(names);
     }
 
-    /// Sets variables for all later commands (what a hook exported). The newest value counts.
+    /// Replaces the variables that all later commands inherit, such as when settings changed.
+    pub fn set_environment(&self, variables: impl IntoIterator<Item = (OsString, OsString)>) {
+        *self.environment.write() = variables.into_iter().collect();
+    }
+
+    /// Sets variables for all later commands (what a hook exported). The newest value wins.
     pub fn add_environment(&self, variables: impl IntoIterator<Item = (OsString, OsString)>) {
         let mut extra = self.extra_environment.write();
         for (name, value) in variables {
@@ -160,7 +171,7 @@ impl ShellSession {
     /// first command does so too; called at the start, the snapshot is there when it comes.
     pub fn prepare(&self) {
         if let Some(program) = &self.program {
-            snapshot::ensure_taken(&self.snapshot, program, &self.environment);
+            snapshot::ensure_taken(&self.snapshot, program, &self.environment.read());
         }
     }
 
@@ -183,7 +194,9 @@ impl ShellSession {
             .directory
             .clone()
             .unwrap_or_else(|| self.directory());
-        let (supervised, directory) = self.start(command, &options, start.clone()).await?;
+        let grace = Grace::usual(self.options.kill_grace);
+        let started = self.start(command, &options, start.clone(), grace);
+        let (supervised, directory) = started.await?;
         let mut guard = StopOnDrop(Some(supervised.clone()));
         let timeout = tokio::time::sleep(options.timeout);
         let moves = tokio::select! {
@@ -218,7 +231,8 @@ impl ShellSession {
         self.conclude(outcome.as_deref(), &options, &start, directory)
     }
 
-    /// Starts a command that runs on by itself.
+    /// Starts a command that runs on by itself, and with it what it leaves running when its shell is done: a
+    /// daemon goes on until it is stopped or the session ends.
     ///
     /// # Errors
     /// When the command can't be started, or its output file can't be made.
@@ -231,7 +245,8 @@ impl ShellSession {
             .directory
             .clone()
             .unwrap_or_else(|| self.directory());
-        let (supervised, _) = self.start(command, &options, start).await?;
+        let grace = Grace::for_daemons(self.options.kill_grace);
+        let (supervised, _) = self.start(command, &options, start, grace).await?;
         self.move_to_background(command, &options, supervised).await
     }
 
@@ -263,9 +278,10 @@ impl ShellSession {
         let capture = supervised.capture.lock();
         Finished {
             blocked: None,
+            violations: Vec::new(),
             exit: Exit::MovedToBackground(id),
             output: Output {
-                text: capture.text(|cut| format!("\n\n[{cut} bytes left out here]\n\n")),
+                text: capture.text(|cut| format!("\n\n[{cut} bytes omitted]\n\n")),
                 total_bytes: capture.total(),
                 omitted_bytes: capture.omitted(),
                 file: file.map(|command| command.output_file),
@@ -283,6 +299,7 @@ impl ShellSession {
         command: &str,
         options: &RunOptions,
         wanted: PathBuf,
+        grace: Grace,
     ) -> Result<(Supervised, Option<PathBuf>), RunError> {
         let program = self.program.as_ref().ok_or(RunError::NoShell)?;
         if command.contains('\0') {
@@ -318,8 +335,78 @@ impl ShellSession {
             },
             control_end.descriptor(),
         );
-        let mut environment = self.environment.clone();
-        if let Some(snapshot) = &snapshot {
+        let mut environment = self.environment_of(snapshot.as_deref(), options);
+        let confinement = match &options.confinement {
+            Some(policy) => {
+                let needed = [
+                    snapshot
+                        .as_ref()
+                        .and_then(|snapshot| snapshot.file.as_deref()),
+                    keep.first().map(|path: &tempfile::TempPath| &**path),
+                ];
+                self.confine(policy, &needed, program, &mut environment)?
+            }
+            None => None,
+        };
+        let directory = replaced.clone().unwrap_or(wanted);
+        let files = [
+            snapshot
+                .as_ref()
+                .and_then(|snapshot| snapshot.file.as_ref().map(|file| file.to_path_buf())),
+            keep.first()
+                .map(|path: &tempfile::TempPath| path.to_path_buf()),
+        ];
+        let files: Vec<PathBuf> = files.into_iter().flatten().collect();
+        let wrapping = match &options.sandbox {
+            Some(run) => {
+                let keeps = [control_end.descriptor()];
+                let is_secret = self.options.is_secret;
+                Some(run.wrap(&directory, &files, &keeps, is_secret, &mut environment)?)
+            }
+            None => None,
+        };
+        let words = wrapping
+            .as_ref()
+            .map(|it| it.words.clone())
+            .unwrap_or_default();
+        let entry = wrapping.as_ref().and_then(|it| it.entry.clone());
+        let launch = Command::new(&program.path)
+            .arguments(arguments)
+            .wrap(options.prefix.iter().cloned())
+            .wrap(words)
+            .directory(directory)
+            .without_inherited_environment()
+            .variables(environment);
+        let mut spawned = session::spawn(launch, control_end, confinement.or(entry))
+            .await
+            .map_err(fail)?;
+        if let Some(wrapping) = &wrapping {
+            spawned.family.set_wrappers(wrapping.processes_between);
+        }
+        let supervised = supervise::supervise(
+            spawned,
+            control,
+            Watch {
+                output_limit: options.output_limit,
+                spill: options.spill.clone().map_or(Spill::Off, Spill::Later),
+                spill_limit: options.spill_limit,
+                grace,
+                progress: options.progress.clone(),
+                keep,
+                wrapping,
+            },
+        );
+        Ok((supervised, replaced))
+    }
+
+    /// The whole environment of a command.
+    fn environment_of(
+        &self,
+        snapshot: Option<&snapshot::Snapshot>,
+        options: &RunOptions,
+    ) -> Vec<(OsString, OsString)> {
+        let mut environment = self.environment.read().clone();
+        if let Some(snapshot) = snapshot {
             environment.extend(snapshot.environment.iter().cloned());
         }
         {
@@ -333,40 +420,7 @@ impl ShellSession {
         );
         environment.extend(self.extra_environment.read().iter().cloned());
         environment.extend(options.environment.iter().cloned());
-        let confinement = match &options.confinement {
-            Some(policy) => {
-                let needed = [
-                    snapshot
-                        .as_ref()
-                        .and_then(|snapshot| snapshot.file.as_deref()),
-                    keep.first().map(|path: &tempfile::TempPath| &**path),
-                ];
-                self.confine(policy, &needed, program, &mut environment)?
-            }
-            None => None,
-        };
-        let launch = Command::new(&program.path)
-            .arguments(arguments)
-            .wrap(options.prefix.iter().cloned())
-            .directory(replaced.clone().unwrap_or(wanted))
-            .without_inherited_environment()
-            .variables(environment);
-        let spawned = session::spawn(launch, control_end, confinement)
-            .await
-            .map_err(fail)?;
-        let supervised = supervise::supervise(
-            spawned,
-            control,
-            Watch {
-                output_limit: options.output_limit,
-                spill: options.spill.clone().map_or(Spill::Off, Spill::Later),
-                spill_limit: options.spill_limit,
-                kill_grace: self.options.kill_grace,
-                progress: options.progress.clone(),
-                keep,
-            },
-        );
-        Ok((supervised, replaced))
+        environment
     }
 
     /// The confinement of a command that only reads, with what the system and the shell need. `None` where
@@ -409,6 +463,17 @@ impl ShellSession {
         if let Some(folder) = scratch {
             policy.writable.push(folder.path().to_path_buf());
             environment.push(("TMPDIR".into(), folder.path().into()));
+        }
+        if !policy.git_attributes.is_empty() {
+            let file = self.git_attributes.get_or_init(|| {
+                write_attributes(&policy.git_attributes)
+                    .inspect_err(|error| tracing::warn!(%error, "no attributes file for git"))
+                    .ok()
+            });
+            if let Some(file) = file {
+                policy.readable.push(file.to_path_buf());
+                add_git_setting("core.attributesFile", file, environment);
+            }
         }
         Confinement::new(&policy)
             .map(|confinement| Some(Arc::new(confinement)))
@@ -487,6 +552,7 @@ impl ShellSession {
         }
         Ok(Finished {
             blocked: blocked(outcome, options, wanted),
+            violations: sandboxed::violations(outcome, options, wanted, directory.now()),
             exit: outcome.exit.clone(),
             output: outcome.output.clone(),
             directory,
@@ -496,7 +562,28 @@ impl ShellSession {
     }
 }
 
-/// What the confinement refused to a command that failed.
+/// A setting for git in the environment, beside those that are there already.
+fn add_git_setting(key: &str, value: &Path, environment: &mut Vec<(OsString, OsString)>) {
+    let given = environment
+        .iter()
+        .rev()
+        .find(|(name, _)| name == "GIT_CONFIG_COUNT")
+        .and_then(|(_, value)| value.to_str()?.parse::<u32>().ok())
+        .unwrap_or(0);
+    environment.push(("GIT_CONFIG_COUNT".into(), (given + 1).to_string().into()));
+    environment.push((format!("GIT_CONFIG_KEY_{given}").into(), key.into()));
+    environment.push((format!("GIT_CONFIG_VALUE_{given}").into(), value.into()));
+}
+
+fn write_attributes(lines: &str) -> std::io::Result<tempfile::TempPath> {
+    let mut file = tempfile::Builder::new()
+        .prefix("lathe-attributes-")
+        .tempfile()?;
+    file.write_all(lines.as_bytes())?;
+    Ok(file.into_temp_path())
+}
+
+/// The access that the confinement refused to a failed command.
 fn blocked(outcome: &Outcome, options: &RunOptions, folder: &Path) -> Option<Block> {
     let policy = options.confinement.as_ref()?;
     let failed =

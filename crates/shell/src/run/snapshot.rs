@@ -1,4 +1,4 @@
-//! What the user's start-up files make of a shell, taken once.
+//! A snapshot of the shell as the user's start-up files set it up, taken once.
 //!
 //! The user's shell is started the way a terminal starts it (interactive, so that the usual "not
 //! interactive? then return" line lets it through), asked for its functions, aliases and exported
@@ -47,7 +47,7 @@ const OWN_VARIABLES: &[&str] = &[
 /// Aliases that only make a program ask before it acts; without a person they make it do nothing.
 const ASKING_ALIASES: &[&str] = &["rm", "cp", "mv", "ln"];
 
-/// What was taken.
+/// The snapshot.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     /// Exported variables that differ from this process's.

@@ -33,6 +33,8 @@ use tokio::time::{Instant, sleep_until};
 
 /// How long processes may stay after their shell is done before they are ended.
 const LINGER: Duration = Duration::from_millis(250);
+/// Longer than any session.
+const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// How long left-over processes have between SIGTERM and SIGKILL.
 const LEFTOVER_GRACE: Duration = Duration::from_millis(250);
 /// After this, a process that doesn't die of SIGKILL (another user's, or stuck in the kernel) is
@@ -56,15 +58,20 @@ pub(super) enum StopCause {
     Cancelled,
 }
 
-/// What may be asked of the task.
+/// Requests to the task.
 pub(super) enum Order {
     Stop(StopCause),
     /// Write all output to this file from now on, what came before included. Answers with the file
     /// that is really written, or why there is none.
-    WriteTo(PathBuf, oneshot::Sender<Result<PathBuf, String>>),
+    WriteTo(PathBuf, oneshot::Sender<Result<PathBuf, NoOutputFile>>),
 }
 
-/// What is known when it is over.
+/// Why output can't be written to a file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct NoOutputFile(String);
+
+/// The result of a finished command.
 #[derive(Debug, Clone)]
 pub(super) struct Outcome {
     pub(super) exit: Exit,
@@ -102,15 +109,44 @@ impl Supervised {
     }
 }
 
+/// How long processes may go on that should end.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Grace {
+    /// Those of a command that was told to end.
+    pub(super) kill: Duration,
+    /// Those that a command left when its shell was done.
+    pub(super) leftovers: Duration,
+}
+
+impl Grace {
+    /// For a command that is waited for.
+    pub(super) fn usual(kill: Duration) -> Self {
+        Self {
+            kill,
+            leftovers: LINGER,
+        }
+    }
+
+    /// For a command in the background: a daemon that it starts goes on until it is stopped.
+    pub(super) fn for_daemons(kill: Duration) -> Self {
+        Self {
+            kill,
+            leftovers: FOR_EVER,
+        }
+    }
+}
+
 /// How to watch.
 pub(super) struct Watch {
     pub(super) output_limit: usize,
     pub(super) spill: Spill,
     pub(super) spill_limit: u64,
-    pub(super) kill_grace: Duration,
+    pub(super) grace: Grace,
     pub(super) progress: Option<ProgressCallback>,
     /// Files to delete when it is over.
     pub(super) keep: Vec<tempfile::TempPath>,
+    /// What the sandbox needs until then.
+    pub(super) wrapping: Option<lathe_sandbox::Wrapping>,
 }
 
 /// Starts watching over a process.
@@ -128,21 +164,24 @@ pub(super) fn supervise(spawned: Spawned, control: UnixStream, watch: Watch) -> 
         orders: order_receiver,
         orders_open: true,
         capture: Arc::clone(&capture),
-        spill: watch.spill,
-        spill_limit: watch.spill_limit,
-        kill_grace: watch.kill_grace,
+        output_file: OutputFile {
+            spill: watch.spill,
+            limit: watch.spill_limit,
+        },
+        grace: watch.grace,
         phase: Phase::Running,
         scope: Leader::Excluded,
         status: None,
         cause: None,
-        report_bytes: Vec::new(),
-        report: None,
-        leftovers: Vec::new(),
-        next_look: started,
-        look_interval: FIRST_LOOK,
-        started,
+        left: Left::default(),
+        looks: Looks {
+            started,
+            next: started,
+            interval: FIRST_LOOK,
+        },
     };
-    lathe_spawn::task(task.run(watch.progress, watch.keep, registration, outcome_sender));
+    let held = (watch.keep, watch.wrapping);
+    lathe_spawn::task(task.run(watch.progress, held, registration, outcome_sender));
     Supervised {
         orders,
         outcome,
@@ -153,6 +192,7 @@ pub(super) fn supervise(spawned: Spawned, control: UnixStream, watch: Watch) -> 
 
 const FIRST_LOOK: Duration = Duration::from_millis(2);
 const LONGEST_LOOK: Duration = Duration::from_millis(50);
+const DAEMON_LOOK: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -175,33 +215,49 @@ struct Supervisor {
     orders: mpsc::UnboundedReceiver<Order>,
     orders_open: bool,
     capture: Arc<Mutex<Capture>>,
-    spill: Spill,
-    spill_limit: u64,
-    kill_grace: Duration,
+    output_file: OutputFile,
+    grace: Grace,
     phase: Phase,
     /// Whether ending means the shell too.
     scope: Leader,
     status: Option<io::Result<ExitStatus>>,
     cause: Option<StopCause>,
+    left: Left,
+    looks: Looks,
+}
+
+/// Where output goes beside memory, and how much of it.
+struct OutputFile {
+    spill: Spill,
+    limit: u64,
+}
+
+/// What the shell left behind.
+#[derive(Default)]
+struct Left {
     report_bytes: Vec<u8>,
     report: Option<Report>,
-    leftovers: Vec<String>,
-    next_look: Instant,
-    look_interval: Duration,
+    processes: Vec<String>,
+}
+
+/// When the command started, and when its processes are looked at.
+struct Looks {
     started: Instant,
+    next: Instant,
+    interval: Duration,
 }
 
 impl Supervisor {
     async fn run(
         mut self,
         progress: Option<ProgressCallback>,
-        keep: Vec<tempfile::TempPath>,
+        held: (Vec<tempfile::TempPath>, Option<lathe_sandbox::Wrapping>),
         registration: Registration,
         outcome: watch::Sender<Option<Arc<Outcome>>>,
     ) {
         let mut buffer = vec![0; FIRST_CHUNK];
         let mut report_buffer = [0; 512];
-        let mut pace = Pace::new(self.started, progress);
+        let mut pace = Pace::new(self.looks.started, progress);
         while !self.is_over() {
             let look_at = self.next_event();
             tokio::select! {
@@ -224,7 +280,7 @@ impl Supervisor {
                     self.look().await;
                 }
                 () = sleep_until(pace.next), if pace.callback.is_some() => {
-                    pace.show(&self.capture, self.started);
+                    pace.show(&self.capture, self.looks.started);
                 }
                 read = read_from(self.output.as_mut(), &mut buffer),
                     if self.output.is_some() => match read {
@@ -234,12 +290,12 @@ impl Supervisor {
                             buffer.resize(CHUNK, 0);
                         }
                     }
-                    // The end, or a pipe that can't be read any more, which is the same to us.
+                    // The end, or a pipe that can no longer be read, which is the same to us.
                     _ => self.output = None,
                 },
             }
         }
-        drop(keep);
+        drop(held);
         registration.ended();
         let result = Arc::new(self.result());
         outcome.send_replace(Some(result));
@@ -258,7 +314,7 @@ impl Supervisor {
     }
 
     async fn take(&mut self, bytes: &[u8]) {
-        if let Spill::Later(path) = &self.spill {
+        if let Spill::Later(path) = &self.output_file.spill {
             let (fits, so_far) = {
                 let capture = self.capture.lock();
                 let fits = capture.fits(bytes.len());
@@ -266,10 +322,13 @@ impl Supervisor {
             };
             if !fits {
                 let path = path.clone();
-                self.spill.open(path, &so_far, self.spill_limit).await;
+                self.output_file
+                    .spill
+                    .open(path, &so_far, self.output_file.limit)
+                    .await;
             }
         }
-        self.spill.write(bytes).await;
+        self.output_file.spill.write(bytes).await;
         self.capture.lock().push(bytes);
     }
 
@@ -277,14 +336,17 @@ impl Supervisor {
         match order {
             Order::Stop(cause) => self.begin_stop(cause).await,
             Order::WriteTo(path, reply) => {
-                if matches!(self.spill, Spill::Off | Spill::Later(_)) {
+                if matches!(self.output_file.spill, Spill::Off | Spill::Later(_)) {
                     let so_far = self.capture.lock().kept();
-                    self.spill.open(path, &so_far, self.spill_limit).await;
+                    self.output_file
+                        .spill
+                        .open(path, &so_far, self.output_file.limit)
+                        .await;
                 }
-                let answer = match &self.spill {
+                let answer = match &self.output_file.spill {
                     Spill::Open(open) => Ok(open.path.clone()),
-                    Spill::Failed(reason) => Err(reason.clone()),
-                    Spill::Off | Spill::Later(_) => Err("no output file".to_owned()),
+                    Spill::Failed(reason) => Err(NoOutputFile(reason.clone())),
+                    Spill::Off | Spill::Later(_) => Err(NoOutputFile("no output file".to_owned())),
                 };
                 drop(reply.send(answer));
             }
@@ -300,7 +362,7 @@ impl Supervisor {
         // The tree is complete now, while the shell lives: what is found here is remembered.
         self.family.signal(Signal::SIGTERM, Leader::Included);
         self.release_shell().await;
-        self.enter(Phase::Terminating(Instant::now() + self.kill_grace));
+        self.enter(Phase::Terminating(Instant::now() + self.grace.kill));
     }
 
     /// Lets a shell go that waits for a word before it leaves.
@@ -317,21 +379,25 @@ impl Supervisor {
             self.control = None;
             return;
         }
-        self.report_bytes.extend_from_slice(&buffer[..count]);
-        if self.report.is_some() {
+        self.left.report_bytes.extend_from_slice(&buffer[..count]);
+        if self.left.report.is_some() {
             return;
         }
         // Nothing but the report is ever written here; a command that finds the descriptor and
         // writes to it anyway can't make us keep it all.
-        if self.report_bytes.len() > 256 * 1024 {
+        if self.left.report_bytes.len() > 256 * 1024 {
             self.control = None;
             return;
         }
-        self.report = Report::parse(&self.report_bytes);
-        if self.report.as_ref().is_some_and(|report| !report.childless)
+        self.left.report = Report::parse(&self.left.report_bytes);
+        if self
+            .left
+            .report
+            .as_ref()
+            .is_some_and(|report| !report.childless)
             && self.phase == Phase::Running
         {
-            self.enter(Phase::Lingering(Instant::now() + LINGER));
+            self.enter(Phase::Lingering(Instant::now() + self.grace.leftovers));
         }
     }
 
@@ -343,36 +409,38 @@ impl Supervisor {
                 if count == 0 {
                     break;
                 }
-                self.report_bytes.extend_from_slice(&buffer[..count]);
+                self.left.report_bytes.extend_from_slice(&buffer[..count]);
             }
-            self.report = self
-                .report
-                .take()
-                .or_else(|| Report::parse(&self.report_bytes));
+            let report = self.left.report.take();
+            self.left.report = report.or_else(|| Report::parse(&self.left.report_bytes));
         }
         self.control = None;
-        let childless = self.report.as_ref().is_some_and(|report| report.childless);
+        let childless = self
+            .left
+            .report
+            .as_ref()
+            .is_some_and(|report| report.childless);
         if self.phase != Phase::Running {
-            self.next_look = Instant::now();
+            self.looks.next = Instant::now();
         } else if childless || self.family.members(Leader::Excluded).is_empty() {
             self.enter(Phase::Draining(Instant::now() + DRAIN));
         } else {
-            self.enter(Phase::Lingering(Instant::now() + LINGER));
+            self.enter(Phase::Lingering(Instant::now() + self.grace.leftovers));
         }
     }
 
     fn enter(&mut self, phase: Phase) {
         self.phase = phase;
-        self.look_interval = FIRST_LOOK;
-        self.next_look = Instant::now();
+        self.looks.interval = FIRST_LOOK;
+        self.looks.next = Instant::now();
     }
 
     fn next_event(&self) -> Instant {
         match self.phase {
-            Phase::Running => self.next_look,
+            Phase::Running => self.looks.next,
             Phase::Draining(until) => until,
             Phase::Lingering(until) | Phase::Terminating(until) | Phase::Killing(until) => {
-                self.next_look.min(until)
+                self.looks.next.min(until)
             }
         }
     }
@@ -380,8 +448,13 @@ impl Supervisor {
     /// Looks whether anything is left, and goes on to the next phase when it is time.
     async fn look(&mut self) {
         let now = Instant::now();
-        self.next_look = now + self.look_interval;
-        self.look_interval = (self.look_interval * 2).min(LONGEST_LOOK);
+        self.looks.next = now + self.looks.interval;
+        let longest = match self.phase {
+            // Nobody waits for a daemon.
+            Phase::Lingering(until) if until > now + LINGER => DAEMON_LOOK,
+            _ => LONGEST_LOOK,
+        };
+        self.looks.interval = (self.looks.interval * 2).min(longest);
         match self.phase {
             Phase::Running | Phase::Draining(_) => {}
             Phase::Lingering(until) => {
@@ -389,7 +462,7 @@ impl Supervisor {
                 if members.is_empty() {
                     self.nothing_left().await;
                 } else if now >= until {
-                    self.leftovers = members.iter().map(lathe_process::describe).collect();
+                    self.left.processes = members.iter().map(lathe_process::describe).collect();
                     self.family.signal(Signal::SIGTERM, Leader::Excluded);
                     self.enter(Phase::Terminating(now + LEFTOVER_GRACE));
                 }
@@ -419,7 +492,7 @@ impl Supervisor {
         } else {
             // Only the shell is left, and it is on its way out.
             self.enter(Phase::Running);
-            if let Some(report) = &mut self.report {
+            if let Some(report) = &mut self.left.report {
                 report.childless = true;
             }
         }
@@ -434,33 +507,31 @@ impl Supervisor {
                 (None, Some(signal)) => Exit::Signalled(signal),
                 (None, None) => Exit::Exited(1),
             },
-            // Its end can't be learnt; it counts as failed.
+            // Its end can't be learnt; it is treated as failed.
             (None, _) => Exit::Exited(1),
         };
         Outcome {
             exit,
-            output: output_of(&self.capture.lock(), &self.spill),
-            report: self.report.take(),
-            leftovers: std::mem::take(&mut self.leftovers),
-            duration: self.started.elapsed(),
+            output: output_of(&self.capture.lock(), &self.output_file.spill),
+            report: self.left.report.take(),
+            leftovers: std::mem::take(&mut self.left.processes),
+            duration: self.looks.started.elapsed(),
         }
     }
 }
 
-/// What is known of the output at this moment.
+/// The output so far.
 pub(super) fn output_of(capture: &Capture, spill: &Spill) -> Output {
     let file = spill.path().map(PathBuf::from);
     let text = capture.text(|cut| match (&file, spill) {
         (Some(path), _) => format!(
-            "\n\n[{cut} bytes left out here; the whole output is in {}]\n\n",
+            "\n\n[{cut} bytes omitted; the full output is in {}]\n\n",
             path.display()
         ),
         (None, Spill::Failed(reason)) => {
-            format!(
-                "\n\n[{cut} bytes left out here and lost, they could not be saved: {reason}]\n\n"
-            )
+            format!("\n\n[{cut} bytes omitted and lost, they could not be saved: {reason}]\n\n")
         }
-        (None, _) => format!("\n\n[{cut} bytes left out here]\n\n"),
+        (None, _) => format!("\n\n[{cut} bytes omitted]\n\n"),
     });
     Output {
         text,

@@ -2,6 +2,7 @@
 
 use super::ShellKind;
 use super::parser::{Outcome, Parser, RESERVED_ENDS, is_delimiter, is_name_byte};
+use super::redirections;
 use super::tree::{
     AssignedValue, Assignment, Command, CompoundCommand, CompoundKind, ConditionalItem,
     FunctionDefinition, List, SimpleCommand, Span, Word,
@@ -65,7 +66,7 @@ impl<'a> Parser<'a> {
                 _ => return self.simple_or_function(),
             },
         };
-        let redirections = self.trailing_redirections()?;
+        let redirections = redirections::trailing_redirections(self)?;
         let span = self.span_from(start);
         Ok(Command::Compound(Box::new(CompoundCommand {
             span,
@@ -328,7 +329,7 @@ impl<'a> Parser<'a> {
                     } else {
                         break;
                     }
-                    let redirection = self.redirection()?;
+                    let redirection = redirections::redirection(self)?;
                     redirections.push(redirection);
                 }
                 Some(b'(') => {
@@ -349,8 +350,8 @@ impl<'a> Parser<'a> {
                     }
                 }
                 _ => {
-                    if self.at_redirection() {
-                        let redirection = self.redirection()?;
+                    if redirections::at_redirection(self) {
+                        let redirection = redirections::redirection(self)?;
                         redirections.push(redirection);
                     } else if words.is_empty() {
                         match self.assignment()? {

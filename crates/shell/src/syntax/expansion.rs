@@ -313,7 +313,7 @@ impl Parser<'_> {
     }
 }
 
-/// What ends an arithmetic expression.
+/// The end of an arithmetic expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Close {
     Parentheses,

@@ -1,5 +1,6 @@
 //! The parser's state, and lists and pipelines.
 
+use super::redirections;
 use super::tree::{Connector, HereDocument, List, ListItem, Pipeline, Span};
 use super::{NotUnderstood, ShellKind};
 
@@ -31,7 +32,7 @@ impl Default for Limits {
     }
 }
 
-/// What the parser found.
+/// The result of parsing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parsed {
     /// The command; when there is a problem, the top-level commands before it (a shell runs those).
@@ -79,7 +80,7 @@ pub fn parse_with(source: &str, shell: ShellKind, limits: Limits) -> Parsed {
     }
 }
 
-/// What every parsing function returns.
+/// The result of every parsing function.
 pub(super) type Outcome<T> = Result<T, NotUnderstood>;
 
 /// A here-document whose body is still to come.
@@ -246,7 +247,7 @@ impl<'a> Parser<'a> {
             return self.refuse("a new line in a substitution before a here-document's body");
         }
         for document in std::mem::take(&mut self.pending) {
-            self.here_document_body(&document)?;
+            redirections::here_document_body(self, &document)?;
         }
         Ok(())
     }

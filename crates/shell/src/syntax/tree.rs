@@ -21,11 +21,11 @@ pub struct List {
 pub struct ListItem {
     /// The pipeline.
     pub pipeline: Pipeline,
-    /// What stands after it.
+    /// The separator after it.
     pub connector: Connector,
 }
 
-/// What stands between two pipelines.
+/// The separator between two pipelines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Connector {
     /// `&&`
@@ -84,7 +84,7 @@ pub struct Assignment {
     pub subscript: Option<Arithmetic>,
     /// Whether it is `+=`.
     pub append: bool,
-    /// What is assigned.
+    /// The value.
     pub value: AssignedValue,
 }
 
@@ -104,7 +104,7 @@ pub struct Redirection {
     pub span: Span,
     /// Its source text.
     pub text: String,
-    /// What it does.
+    /// Its effect.
     pub operator: RedirectionOperator,
     /// File, descriptor, or text. For a here-document: its delimiter.
     pub target: Word,
@@ -153,7 +153,7 @@ pub struct HereDocument {
 pub struct CompoundCommand {
     /// Where it stands.
     pub span: Span,
-    /// What it is.
+    /// Its kind.
     pub kind: CompoundKind,
     /// Redirections after it.
     pub redirections: Vec<Redirection>,
@@ -198,7 +198,7 @@ pub enum CompoundKind {
     },
     /// `case word in … esac`
     Case {
-        /// What is compared.
+        /// The operands.
         subject: Word,
         /// Patterns with their lists.
         arms: Vec<(Vec<Word>, List)>,
@@ -269,7 +269,7 @@ pub enum WordPart {
     Parameter(Box<Parameter>),
     /// `$(…)` or backticks.
     Command {
-        /// What runs.
+        /// The command.
         list: List,
         /// Whether the result is kept in one piece.
         quoted: bool,

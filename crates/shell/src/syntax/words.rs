@@ -1,4 +1,4 @@
-//! What happens inside a word: quotes, expansions, globs, braces, tildes.
+//! The inside of a word: quotes, expansions, globs, braces, tildes.
 
 use super::ShellKind;
 use super::parser::{Outcome, Parser, is_delimiter};
@@ -619,7 +619,7 @@ impl Parser<'_> {
     }
 }
 
-/// What kind of quotes are around.
+/// The kind of the surrounding quotes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Quoting {
     /// None.

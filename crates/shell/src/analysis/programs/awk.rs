@@ -453,7 +453,7 @@ impl<'a> Awk<'a> {
         }
     }
 
-    /// What is done under a condition: a slash right after it is read differently.
+    /// The body after a condition: a slash right after it is read differently.
     fn body(&mut self) -> Parsed {
         if self.token == Token::Regex {
             return Self::not_known("slash");

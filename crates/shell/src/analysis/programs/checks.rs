@@ -1,4 +1,4 @@
-//! What a table of options can't express about a program of the catalog.
+//! Checks that a table of options can't express.
 
 use super::super::argument::Argument;
 use super::super::options::Sorted;

@@ -2,7 +2,7 @@
 
 use super::super::argument::Argument;
 use super::sub_commands::{self, SubCommand};
-use super::{Obeys, Verdict};
+use super::{Obeys, Refusal, Verdict, refuse};
 
 const DOCKER: &[SubCommand] = &[
     (
@@ -97,7 +97,88 @@ pub(super) fn judge_docker(words: &[Argument]) -> Verdict {
     } else {
         Obeys::Nothing
     };
+    check_environment("docker", words, DOCKER)?;
     sub_commands::judge("docker", words, DOCKER, "--help", obeys)
+}
+
+/// Options of `compose config` that leave the values out.
+const WITHOUT_VALUES: &[&str] = &[
+    "-q",
+    "--quiet",
+    "--services",
+    "--volumes",
+    "--images",
+    "--profiles",
+];
+
+/// Refuses what shows the environment of a container, which can hold keys.
+fn check_environment(
+    name: &str,
+    words: &[Argument],
+    commands: &[SubCommand],
+) -> Result<(), Refusal> {
+    let fixed: Vec<&str> = words.iter().map_while(Argument::fixed).collect();
+    match fixed.as_slice() {
+        // What follows the container are the words of ps.
+        ["top", _, _, ..] => refuse(format!("{name} top with words for ps")),
+        ["compose", "config", rest @ ..]
+            if !rest.iter().any(|word| WITHOUT_VALUES.contains(word)) =>
+        {
+            refuse("docker compose config shows the values of the environment")
+        }
+        ["inspect", ..] | ["container", "inspect", ..] => {
+            let sorted = sub_commands::sorted(name, words, commands, "--help")?;
+            let mut formats = sorted
+                .values("-f")
+                .chain(sorted.values("--format"))
+                .peekable();
+            let shown = formats.peek().is_none()
+                || formats.any(|format| !format.is_some_and(leaves_environment_out));
+            if shown {
+                return refuse(format!(
+                    "{name} inspect shows the environment of a container, which can hold keys"
+                ));
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether a template shows only fields that don't hold the environment.
+fn leaves_environment_out(format: &str) -> bool {
+    const FIELDS: &[&str] = &[
+        "Created",
+        "Id",
+        "Image",
+        "Mounts",
+        "Name",
+        "NetworkSettings",
+        "Path",
+        "Platform",
+        "RestartCount",
+        "SizeRootFs",
+        "SizeRw",
+        "State",
+    ];
+    const FUNCTIONS: &[&str] = &["json", "println", "len", "end"];
+    format.split("{{").skip(1).all(|action| {
+        let action = action.split("}}").next().unwrap_or_default();
+        action.split_whitespace().all(|word| {
+            FUNCTIONS.contains(&word)
+                || word.strip_prefix('.').is_some_and(|path| {
+                    let first = path.split('.').next().unwrap_or_default();
+                    FIELDS.contains(&first)
+                        || [
+                            "Config.Image",
+                            "Config.Labels",
+                            "Config.Cmd",
+                            "Config.Hostname",
+                        ]
+                        .contains(&path)
+                })
+        })
+    })
 }
 
 const PODMAN: &[SubCommand] = &[
@@ -131,5 +212,6 @@ const PODMAN: &[SubCommand] = &[
 ];
 
 pub(super) fn judge_podman(words: &[Argument]) -> Verdict {
+    check_environment("podman", words, PODMAN)?;
     sub_commands::judge("podman", words, PODMAN, "--help", Obeys::Nothing)
 }

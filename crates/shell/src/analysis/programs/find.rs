@@ -164,7 +164,7 @@ impl Expression<'_> {
                 continue;
             }
             if !VALUED.contains(&text) {
-                return refuse(format!("find's {text} isn't known to only read"));
+                return refuse(format!("find's {text} may change things"));
             }
             let value = match self.words.get(self.position) {
                 Some(value) if value.is_one_word() => value.fixed(),

@@ -1,8 +1,9 @@
 //! GitHub's client: what lists and shows.
 
 use super::super::argument::Argument;
+use super::jq::check_jq_filter;
 use super::sub_commands::{self, SubCommand};
-use super::{Obeys, Verdict};
+use super::{Obeys, Reading, Verdict, refuse};
 
 const GH: &[SubCommand] = &[
     (
@@ -125,7 +126,21 @@ const GH: &[SubCommand] = &[
     ("project view", "--owner= --format="),
 ];
 
-/// gh runs git in the folder to learn which repository is meant.
+/// gh runs git in the folder to learn which repository is meant. Its filters see the environment as jq's do.
 pub(super) fn judge(words: &[Argument]) -> Verdict {
-    sub_commands::judge("gh", words, GH, "--help", Obeys::Folder)
+    if words.len() == 1 {
+        return sub_commands::judge("gh", words, GH, "--help", Obeys::Folder);
+    }
+    let sorted = sub_commands::sorted("gh", words, GH, "--help")?;
+    for filter in sorted.values("-q").chain(sorted.values("--jq")) {
+        match filter {
+            Some(filter) => check_jq_filter(filter)?,
+            None => return refuse("gh's filter is not fixed"),
+        }
+    }
+    Ok(Reading {
+        paths: sorted.files,
+        obeys: Obeys::Folder,
+        ..Reading::default()
+    })
 }

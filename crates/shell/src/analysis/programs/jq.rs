@@ -285,6 +285,11 @@ pub(super) fn judge_yq(words: &[Argument]) -> Verdict {
     Ok(reading)
 }
 
+/// Whether a filter of jq sees nothing but its input.
+pub(super) fn check_jq_filter(filter: &str) -> Result<(), Refusal> {
+    check_filter(filter, KNOWN)
+}
+
 fn check_filter(filter: &str, known: &[&str]) -> Result<(), Refusal> {
     let mut reader = Filter {
         bytes: filter.as_bytes(),
@@ -332,21 +337,33 @@ impl Filter<'_> {
         if depth > 8 {
             return Self::not_known("nesting");
         }
-        let mut open = 0_usize;
+        let mut open: Vec<u8> = Vec::new();
+        // Whether a key of an object can stand here: after its brace or a comma in it.
+        let mut key_follows = false;
         while let Some(byte) = self.peek() {
             self.position += 1;
+            let may_be_key = key_follows;
+            key_follows = match byte {
+                b'{' => true,
+                b',' => open.last() == Some(&b'{'),
+                b' ' | b'\t' | b'\n' => key_follows,
+                _ => false,
+            };
             match byte {
                 b'"' => self.string(depth)?,
-                b'(' | b'[' | b'{' => open += 1,
-                b')' if open == 0 && close == Some(b')') => return Ok(()),
-                b')' | b']' | b'}' => match open.checked_sub(1) {
-                    Some(left) => open = left,
-                    None => return Self::not_known("bracket"),
-                },
-                b'.' => {
-                    // A field: any name is one.
-                    self.name();
+                b'(' | b'[' | b'{' => open.push(byte),
+                b')' if open.is_empty() && close == Some(b')') => return Ok(()),
+                b')' | b']' | b'}' => {
+                    let opened = match byte {
+                        b')' => b'(',
+                        b']' => b'[',
+                        _ => b'{',
+                    };
+                    if open.pop() != Some(opened) {
+                        return Self::not_known("bracket");
+                    }
                 }
+                b'.' => self.field()?,
                 b'$' => {
                     let name = self.name();
                     if name.is_empty() || name == "ENV" || name.starts_with("__") {
@@ -381,7 +398,8 @@ impl Filter<'_> {
                     {
                         return Self::not_known("module");
                     }
-                    if !self.known.contains(&name.as_str()) && !self.is_key() {
+                    let is_key = may_be_key && self.is_key();
+                    if !self.known.contains(&name.as_str()) && !is_key {
                         return Self::not_known(&name);
                     }
                 }
@@ -390,10 +408,24 @@ impl Filter<'_> {
                 _ => return Self::not_known("special form"),
             }
         }
-        if open == 0 && close.is_none() {
+        if open.is_empty() && close.is_none() {
             return Ok(());
         }
         Self::not_known("bracket")
+    }
+
+    /// A field after its dot: any name is one. After two dots a name is a function.
+    fn field(&mut self) -> Result<(), Refusal> {
+        if self.peek() == Some(b'.') {
+            self.position += 1;
+            return match self.peek() {
+                Some(b'.' | b'_') => Self::not_known("dots"),
+                Some(next) if next.is_ascii_alphanumeric() => Self::not_known("dots"),
+                _ => Ok(()),
+            };
+        }
+        self.name();
+        Ok(())
     }
 
     /// Whether the name just read is the key of an object: only a single colon after it makes it one.

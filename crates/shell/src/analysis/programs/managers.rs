@@ -240,6 +240,7 @@ pub(super) fn judge(name: &str, words: &[Argument]) -> Option<Verdict> {
     let (commands, everywhere, obeys): (&[SubCommand], &str, Obeys) = match name {
         "npm" => return Some(judge_npm(words)),
         "cargo" => return Some(judge_cargo(words)),
+        "lathe" => return Some(judge_lathe(words)),
         "go" => return Some(judge_go(words)),
         "pnpm" => (
             PNPM,
@@ -278,9 +279,42 @@ pub(super) fn judge(name: &str, words: &[Argument]) -> Option<Verdict> {
     {
         return Some(Err(refusal));
     }
+    if name == "systemctl"
+        && let Err(refusal) = check_properties(words)
+    {
+        return Some(Err(refusal));
+    }
     Some(sub_commands::judge(
         name, words, commands, everywhere, obeys,
     ))
+}
+
+/// `systemctl show` prints the environment of a service unless other properties are named.
+fn check_properties(words: &[Argument]) -> Result<(), Refusal> {
+    let fixed: Vec<&str> = words.iter().map_while(Argument::fixed).collect();
+    if !fixed.contains(&"show") {
+        return Ok(());
+    }
+    let mut named = Vec::new();
+    for (index, word) in fixed.iter().enumerate() {
+        match word
+            .strip_prefix("--property=")
+            .or_else(|| word.strip_prefix("-p"))
+        {
+            Some("") => named.extend(fixed.get(index + 1).copied()),
+            Some(value) => named.push(value),
+            None if *word == "--property" => named.extend(fixed.get(index + 1).copied()),
+            None => {}
+        }
+    }
+    let shown = named
+        .iter()
+        .flat_map(|list| list.split(','))
+        .any(|property| property.eq_ignore_ascii_case("environment"));
+    if named.is_empty() || shown {
+        return refuse("systemctl show prints the environment of a service, which can hold keys");
+    }
+    Ok(())
 }
 
 fn obeying_folder() -> Reading {
@@ -288,6 +322,37 @@ fn obeying_folder() -> Reading {
         obeys: Obeys::Folder,
         ..Reading::default()
     }
+}
+
+/// Our own commands that only show something.
+const LATHE: &[SubCommand] = &[
+    ("agents list", ""),
+    ("config env", ""),
+    ("config list", ""),
+    ("config schema", ""),
+    ("hooks list", "--events"),
+    ("permissions list", ""),
+    ("skills list", ""),
+];
+
+fn judge_lathe(words: &[Argument]) -> Verdict {
+    let fixed = all_fixed(words).ok_or("lathe with a word that isn't fixed")?;
+    // Help is shown for any command, and nothing else happens.
+    if let [commands @ .., "--help"] = fixed.as_slice()
+        && commands.iter().all(|word| {
+            word.bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte == b'-')
+        })
+        && commands.iter().all(|word| !word.starts_with('-'))
+    {
+        return Ok(Reading::default());
+    }
+    if let [_, _, rest @ ..] = words
+        && rest.iter().any(|word| !word.text().starts_with("--"))
+    {
+        return refuse("lathe with words that aren't options");
+    }
+    sub_commands::judge("lathe", words, LATHE, "--json", Obeys::Folder)
 }
 
 fn judge_npm(words: &[Argument]) -> Verdict {
@@ -362,7 +427,7 @@ fn judge_go(words: &[Argument]) -> Verdict {
         ["tool"] => (1, ""),
         [first, ..] => match GO.iter().find(|(name, _)| name == first) {
             Some((_, allowed)) if *first != "tool" => (1, *allowed),
-            _ => return refuse(format!("go {first} isn't known to only read")),
+            _ => return refuse(format!("go {first} may change things")),
         },
         [] => (0, ""),
     };

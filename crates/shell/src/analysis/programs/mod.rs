@@ -34,14 +34,14 @@ use super::options::Sorted;
 use super::reading::{FolderReading, Obeys, Shows};
 use crate::syntax::ShellKind;
 
-/// What is known about a command that only reads.
+/// The properties of a command that only reads.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Reading {
     /// Files and folders it names.
     pub(super) paths: Vec<PathOperand>,
     /// Words that become names of files, none of which may look like an option.
     pub(super) names: Vec<PathOperand>,
-    /// What its output shows of the files.
+    /// How much of the files its output shows.
     pub(super) shows: Shows,
     /// Which files below the folders it reads.
     pub(super) below: Option<FolderReading>,
@@ -89,7 +89,7 @@ fn refuse<T>(reason: impl Into<String>) -> Result<T, Refusal> {
     Err(Refusal::new(reason))
 }
 
-/// What surrounds the command.
+/// The context of the command.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Surroundings<'a> {
     /// The shell.

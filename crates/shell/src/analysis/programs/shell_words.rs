@@ -89,7 +89,11 @@ fn judge_printf(words: &[Argument], shell: ShellKind) -> Verdict {
         Some(format) if !format.is_surely_operand() && !harmless_format(format) => {
             refuse("printf with an option assigns a variable")
         }
-        _ => Ok(Reading::default()),
+        _ => Ok(Reading {
+            paths: super::table::listed_by_patterns(words),
+            shows: Shows::Names,
+            ..Reading::default()
+        }),
     }
 }
 

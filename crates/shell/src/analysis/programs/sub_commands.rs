@@ -28,10 +28,7 @@ pub(super) fn sorted<'a>(
 ) -> Result<Sorted<'a>, Refusal> {
     let Some((length, table)) = find(words, commands) else {
         let shown: Vec<&str> = words.iter().take(2).map(Argument::text).collect();
-        return refuse(format!(
-            "{name} {} isn't known to only read",
-            shown.join(" ")
-        ));
+        return refuse(format!("{name} {} may change things", shown.join(" ")));
     };
     // What goes over a network must not carry what a variable or a file holds.
     if all_fixed(words).is_none() {

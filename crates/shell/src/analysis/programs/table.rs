@@ -1,13 +1,13 @@
 //! Judging a program by its entry in the catalog.
 
-use super::super::argument::{Argument, PathOperand};
+use super::super::argument::{Argument, PathKind, PathOperand};
 use super::super::options::{Order, Sorted, sort};
 use super::super::reading::{FolderReading, Shows};
 use super::catalog::{self, versions};
 use super::checks;
 use super::{Listing, Obeys, Reading, Refusal, Verdict, paths_of, refuse};
 
-/// What a program's operands are.
+/// The kind of a program's operands.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operands {
     /// Every word is text, options included: no word changes what the program does to files.
@@ -38,6 +38,8 @@ pub(super) struct Program {
     check: Option<Check>,
     below: Option<fn(&Sorted<'_>) -> Option<FolderReading>>,
     lists: Option<fn(&Sorted<'_>) -> Option<Listing>>,
+    /// Endings that it adds to a name of which no file exists.
+    endings: &'static [&'static str],
 }
 
 impl Program {
@@ -56,7 +58,14 @@ impl Program {
             check: None,
             below: None,
             lists: None,
+            endings: &[],
         }
+    }
+
+    /// It also opens files whose names end in one of these, where the name itself is no file.
+    pub(super) const fn ending(mut self, endings: &'static [&'static str]) -> Self {
+        self.endings = endings;
+        self
     }
 
     /// It shows names, sizes and dates only.
@@ -100,13 +109,14 @@ pub(super) fn judge(name: &str, words: &[Argument]) -> Verdict {
         });
     }
     let Some(program) = catalog::program(name) else {
-        return refuse(format!("{name} isn't known to only read"));
+        return refuse(format!("{name} may change things"));
     };
     if program.operands == Operands::Text {
         if let Some(check) = program.check {
             check(&Sorted::default(), words)?;
         }
         return Ok(Reading {
+            paths: listed_by_patterns(words),
             shows: program.shows,
             ..Reading::default()
         });
@@ -132,6 +142,16 @@ pub(super) fn judge(name: &str, words: &[Argument]) -> Verdict {
         check(&sorted, &words)?;
     }
     let mut paths = operand_paths(name, program.operands, &sorted)?;
+    let longer: Vec<PathOperand> = paths
+        .iter()
+        .flat_map(|path| {
+            program.endings.iter().map(|ending| PathOperand {
+                kind: path.kind,
+                text: format!("{}{ending}", path.text),
+            })
+        })
+        .collect();
+    paths.extend(longer);
     paths.append(&mut sorted.files);
     if program.operands != Operands::Words {
         paths.extend(unbounded);
@@ -149,6 +169,22 @@ pub(super) fn judge(name: &str, words: &[Argument]) -> Verdict {
         lists,
         obeys: Obeys::Nothing,
     })
+}
+
+/// The patterns among words that are only printed: they list the files that they match.
+pub(super) fn listed_by_patterns(words: &[Argument]) -> Vec<PathOperand> {
+    words
+        .iter()
+        .filter(|word| match word {
+            Argument::Fixed(_) => false,
+            Argument::Variable(variable) => variable.multiplies || !variable.values.is_empty(),
+        })
+        .flat_map(Argument::paths)
+        .filter(|path| {
+            matches!(path.kind, PathKind::Pattern | PathKind::HomePattern)
+                && !path.text.contains('{')
+        })
+        .collect()
 }
 
 /// Takes out the words that could become any option or file: the command then reads any file.

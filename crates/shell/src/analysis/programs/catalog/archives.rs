@@ -3,6 +3,12 @@
 use super::super::checks;
 use super::super::table::{Operands, Program};
 
+/// Endings that gzip adds to a name of which no file exists.
+const GZIP: &[&str] = &[".gz", ".z", "-gz", "-z", ".Z", "_z"];
+
+/// Endings that unzip adds to a name of which no file exists.
+const ZIP: &[&str] = &[".zip", ".ZIP"];
+
 pub(super) const PROGRAMS: &[Program] = &[
     Program::new(
         &["tar"],
@@ -13,7 +19,7 @@ pub(super) const PROGRAMS: &[Program] = &[
     )
     .checked(checks::tar),
     Program::new(&["bsdtar"], Operands::Words, "-t -f@ -v --list --file@").checked(checks::tar),
-    Program::new(&["zcat", "gzcat"], Operands::Files, "-f -q -v"),
+    Program::new(&["zcat", "gzcat"], Operands::Files, "-f -q -v").ending(GZIP),
     Program::new(&["bzcat"], Operands::Files, "-s"),
     Program::new(&["xzcat"], Operands::Files, "-q -v"),
     Program::new(&["lzcat"], Operands::Files, "-q -v"),
@@ -23,6 +29,7 @@ pub(super) const PROGRAMS: &[Program] = &[
         Operands::Files,
         "-l -t -c -d -v -q -k --list --test --stdout --to-stdout --decompress --verbose --quiet --keep --version",
     )
+    .ending(GZIP)
     .checked(checks::compressor),
     Program::new(
         &["bzip2", "bunzip2"],
@@ -47,10 +54,12 @@ pub(super) const PROGRAMS: &[Program] = &[
         Operands::Files,
         "-l -t -v -z -q -p -c -1 -h -C",
     )
+    .ending(ZIP)
     .checked(checks::unzip),
     Program::new(
         &["zipinfo"],
         Operands::Files,
         "-1 -2 -s -m -l -v -h -t -T -z -C",
-    ),
+    )
+    .ending(ZIP),
 ];

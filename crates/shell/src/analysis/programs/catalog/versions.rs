@@ -40,7 +40,6 @@ const SYSTEM: &[&str] = &[
     "ar",
     "gdb",
     "lldb",
-    "valgrind",
     "strace",
     "nginx",
     "rsync",
@@ -66,6 +65,7 @@ const SYSTEM: &[&str] = &[
 /// Programs that the folder can replace or configure: by a tool chain file, a version manager's file, a local
 /// installation, or settings that are read before the version is printed.
 const CHOSEN_BY_FOLDER: &[&str] = &[
+    "valgrind",
     "python",
     "python3",
     "python2",

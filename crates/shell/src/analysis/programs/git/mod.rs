@@ -49,7 +49,7 @@ fn judge_command(command: &str, words: &[Argument]) -> Verdict {
         return Ok(reading);
     }
     let Some(tables) = options_of(command) else {
-        return refuse(format!("git {command} isn't known to only read"));
+        return refuse(format!("git {command} may change things"));
     };
     let sorted = match tables {
         [one] => sort(words, one, Order::Mixed)?,
@@ -60,19 +60,23 @@ fn judge_command(command: &str, words: &[Argument]) -> Verdict {
     check_formats(&sorted)?;
     let mut paths = named_files(command, &sorted);
     paths.extend(sorted.files.iter().cloned());
+    let patches = shows_patches(command, &sorted);
+    check_binary(command, &sorted, patches)?;
     Ok(Reading {
         paths,
         names: Vec::new(),
-        shows: shows(command),
-        below: (command == "grep" || shows_patches(command, &sorted)).then(|| FolderReading {
-            hidden: true,
-            ignored: false,
-            names: Vec::new(),
-            types: Vec::new(),
-            follows_links: false,
-            tracked: command != "grep",
-            names_as_words: NamesAsWords::Any,
-        }),
+        shows: if patches {
+            Shows::Contents
+        } else {
+            shows(command)
+        },
+        below: match command {
+            "grep" => Some(FolderReading {
+                tracked: false,
+                ..tracked_files()
+            }),
+            _ => patches.then(tracked_files),
+        },
         lists: lists(command, &sorted),
         obeys: match command {
             // Without a repository, or with a path outside of it, it compares any files.
@@ -82,6 +86,19 @@ fn judge_command(command: &str, words: &[Argument]) -> Verdict {
             _ => Obeys::Repository,
         },
     })
+}
+
+/// The files of the repository, one of which may be shown.
+fn tracked_files() -> FolderReading {
+    FolderReading {
+        hidden: true,
+        ignored: false,
+        names: Vec::new(),
+        types: Vec::new(),
+        follows_links: false,
+        tracked: true,
+        names_as_words: NamesAsWords::Any,
+    }
 }
 
 fn shows(command: &str) -> Shows {
@@ -125,7 +142,9 @@ fn shows_patches(command: &str, sorted: &Sorted<'_>) -> bool {
     ]);
     match command {
         "diff" | "show" => asked || !summarised,
-        "log" | "whatchanged" | "reflog" | "stash" | "stash show" => asked,
+        "range-diff" => true,
+        "status" => sorted.has_any(&["-v", "--verbose"]),
+        "log" | "whatchanged" | "reflog" | "stash" => asked,
         _ => command.starts_with("diff-") && asked,
     }
 }
@@ -207,6 +226,15 @@ fn check_operands(command: &str, sorted: &Sorted<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Secrets in the history are hidden as binary files, which these options show.
+fn check_binary(command: &str, sorted: &Sorted<'_>, patches: bool) -> Result<(), Refusal> {
+    let shows = (patches || command == "grep") && sorted.has_any(&["-a", "--text", "--binary"]);
+    if shows {
+        return refuse("git shows files in patches that are hidden as binary");
+    }
+    Ok(())
+}
+
 /// Signature placeholders, in formats and sort keys, run the configured signature program.
 fn check_formats(sorted: &Sorted<'_>) -> Result<(), Refusal> {
     let verifies = || refuse("a format that could verify signatures runs the signature program");
@@ -238,7 +266,7 @@ fn check_formats(sorted: &Sorted<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What references may be sorted by.
+/// Sort keys of references.
 const SORT_KEYS: &[&str] = &[
     "refname",
     "version:refname",
@@ -282,9 +310,19 @@ fn named_files(command: &str, sorted: &Sorted<'_>) -> Vec<PathOperand> {
     for text in texts.chain(sorted.values("-L").flatten()) {
         if let Some((_, path)) = text.rsplit_once(':').filter(|(_, path)| !path.is_empty()) {
             paths.push(PathOperand::literal(path));
+        } else if matches!(command, "show" | "cat-file") && is_object_name(text) {
+            paths.push(PathOperand {
+                kind: PathKind::Object,
+                text: text.to_owned(),
+            });
         }
     }
     paths
+}
+
+/// Whether a word is the name of an object, which can be a file as it was at some time.
+fn is_object_name(text: &str) -> bool {
+    (4..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 fn is_plain_name(text: &str) -> bool {
@@ -354,14 +392,14 @@ fn judge_nested(command: &str, words: &[Argument]) -> Result<Option<Reading>, Re
         _ => None,
     };
     let Some((words, table)) = table else {
-        return refuse(format!(
-            "git {command} with these words isn't known to only read"
-        ));
+        return refuse(format!("git {command} with these words may change things"));
     };
     let sorted = sort(words, table, Order::Mixed)?;
     no_names(&sorted)?;
     check_formats(&sorted)?;
+    check_binary(command, &sorted, true)?;
     Ok(Some(Reading {
+        below: shows_patches(command, &sorted).then(tracked_files),
         // Submodules are repositories of their own.
         ..obeying(if command == "submodule" {
             Obeys::Folder

@@ -1,0 +1,609 @@
+//! The policy of the sandbox, from settings, rules and the folders of a session.
+//!
+//! One function makes it ([`policy`]); whoever confines something (a command, a hook, a server) or checks a path
+//! ([`SandboxPolicy::check_write`]) uses what it gives. Rules count too: a deny rule for reading hides a path, a deny
+//! rule for writing protects it, and rules for addresses are rules for hosts.
+
+use crate::context::PermissionContext;
+use crate::pattern::CommandPattern;
+use crate::protected;
+use lathe_protocol::permission::Behavior;
+use lathe_sandbox::{
+    Absent, HostRule, NetworkPolicy, Protected, SandboxPolicy, Tier, UnixSockets, repository,
+};
+use lathe_settings::schema::SandboxSettings;
+use lathe_shell::analysis::Analysis;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What is known about the sandbox.
+#[derive(Debug, Clone, Default)]
+pub struct SandboxFacts {
+    /// Shell commands run in the sandbox.
+    pub bash_sandboxed: bool,
+    /// A sandboxed command needs no question.
+    pub auto_allow: bool,
+    /// Asking to leave the sandbox has no effect.
+    pub stays: bool,
+    /// The settings that all this comes from.
+    pub settings: Arc<SandboxSettings>,
+}
+
+impl SandboxFacts {
+    /// The facts of settings, for the tier that can be had here. Landlock alone doesn't protect what is obeyed in a
+    /// project, so there commands pass by themselves only if settings say that this is fine.
+    #[must_use]
+    pub fn new(settings: &SandboxSettings, enabled: bool, tier: Tier) -> Self {
+        let strong = tier != Tier::Landlock || settings.enable_weaker_nested_sandbox == Some(true);
+        Self {
+            bash_sandboxed: enabled && tier.confines(),
+            auto_allow: settings.auto_allow_bash_if_sandboxed != Some(false) && strong,
+            stays: settings.allow_unsandboxed_commands == Some(false),
+            settings: Arc::new(settings.clone()),
+        }
+    }
+
+    /// Whether a command runs in the sandbox. One that settings exclude doesn't, and one that asks to leave doesn't
+    /// either, if that is possible.
+    #[must_use]
+    pub fn holds(&self, analysis: &Analysis, unsandboxed: bool, home: &Path) -> bool {
+        self.bash_sandboxed && (!unsandboxed || self.stays) && !self.excludes(analysis, home)
+    }
+
+    /// Whether every part of a command is one that settings exclude from the sandbox.
+    #[must_use]
+    pub fn excludes(&self, analysis: &Analysis, home: &Path) -> bool {
+        let excluded = &self.settings.excluded_commands;
+        if excluded.is_empty() || analysis.understood.is_err() || analysis.parts.is_empty() {
+            return false;
+        }
+        // A name alone means the command with any arguments.
+        let patterns: Vec<CommandPattern> = excluded
+            .iter()
+            .flat_map(|text| {
+                let text = text.trim();
+                let plain = !text.contains(['*', ':']);
+                let prefix = plain.then(|| format!("{text}:*"));
+                [Some(text.to_owned()), prefix].into_iter().flatten()
+            })
+            .filter_map(|text| CommandPattern::new(&text, home).ok())
+            .collect();
+        analysis.parts.iter().all(|part| {
+            let words: Vec<Option<&str>> = part
+                .effective_argv
+                .iter()
+                .map(|word| word.fixed())
+                .collect();
+            !words.is_empty() && patterns.iter().any(|pattern| pattern.grants(&words))
+        })
+    }
+}
+
+/// Folders in the home folder where tools keep what they download and build. Commands can use them; what they
+/// change there stays in the sandbox.
+const CACHES: &[&str] = &[
+    ".cargo",
+    ".npm",
+    ".cache",
+    ".yarn",
+    ".pnpm-store",
+    ".local/share/pnpm",
+    ".bun/install/cache",
+    ".gradle",
+    ".m2",
+    ".ivy2",
+    ".sbt",
+    ".nuget",
+    ".gem",
+    ".bundle",
+    ".composer",
+    ".rustup",
+    ".deno",
+    ".terraform.d/plugin-cache",
+    "go/pkg",
+    "Library/Caches",
+];
+
+/// Folders in a project that a command may not change or make. (A file that stood there meanwhile would be in the way
+/// of `git add`; `.mcp.json` can be made, and its servers wait for a person's approval.)
+const OWN_FOLDERS: &[&str] = &[".lathe", ".claude"];
+
+/// How many entries of a project are looked at for secrets.
+const MOST_ENTRIES: usize = 4000;
+
+/// The policy of the sandbox for a session, with what is wrong in its settings.
+#[must_use]
+pub fn policy(context: &PermissionContext) -> (SandboxPolicy, Vec<String>) {
+    let settings = &context.sandbox.settings;
+    let mut problems = Vec::new();
+    let files = settings.filesystem.clone().unwrap_or_default();
+    let resolve = |texts: &[String]| -> Vec<PathBuf> {
+        texts
+            .iter()
+            .map(|text| real(&path_of(text, context)))
+            .collect()
+    };
+    let denied = resolve(&files.deny_write);
+    let mut policy = SandboxPolicy {
+        network: network(settings, context, &mut problems),
+        ..SandboxPolicy::default()
+    };
+    let roots = context.roots.iter().cloned();
+    let further = resolve(&files.allow_write);
+    let session = context.files.session_paths.iter().map(|path| real(path));
+    for path in roots.chain(further).chain(session) {
+        if !denied.iter().any(|denied| path.starts_with(denied)) {
+            push(&mut policy.writable, path);
+        }
+    }
+    for root in &context.roots {
+        let found = repository(root);
+        found
+            .writable
+            .into_iter()
+            .for_each(|path| push(&mut policy.writable, path));
+        policy.protected.extend(found.protected);
+        protect_own(root, &mut policy);
+        hide_project_secrets(root, context, &mut policy);
+    }
+    let protect = |policy: &mut SandboxPolicy, path: PathBuf, absent: Absent| {
+        if !policy.protected.iter().any(|known| known.path == path) {
+            policy.protected.push(Protected { path, absent });
+        }
+    };
+    for name in protected::startup_names() {
+        let path = context.home.join(name);
+        if policy
+            .writable
+            .iter()
+            .any(|folder| path.starts_with(folder))
+        {
+            protect(&mut policy, path, Absent::Ignored);
+        }
+    }
+    for path in denied {
+        let absent = if path.extension().is_some() {
+            Absent::File
+        } else {
+            Absent::Ignored
+        };
+        protect(&mut policy, path, absent);
+    }
+    for rule in context.rules.with(Behavior::Deny) {
+        let content = rule.value.rule_content.as_deref().unwrap_or_default();
+        // A pattern in the middle names no place that could be mounted; the file tools still apply it.
+        let is_place = !content
+            .trim_end_matches("/**")
+            .contains(['*', '?', '[', '!']);
+        let Some(path) = rule
+            .named_path()
+            .map(Path::to_path_buf)
+            .filter(|_| is_place)
+        else {
+            continue;
+        };
+        if rule.is_for_reading() && path != Path::new("/") {
+            push(&mut policy.hidden, real(&path));
+        } else if rule.is_for_writing("Edit") {
+            protect(&mut policy, real(&path), Absent::Ignored);
+        }
+    }
+    for place in protected::secret_places(&context.home) {
+        push(&mut policy.hidden, real(&place));
+    }
+    hide_own_credentials(&context.config_home, &mut policy);
+    resolve(&files.deny_read)
+        .into_iter()
+        .for_each(|path| push(&mut policy.hidden, path));
+    policy.shown = resolve(&files.allow_read);
+    let shown = policy.shown.clone();
+    policy
+        .hidden
+        .retain(|hidden| !shown.iter().any(|path| hidden.starts_with(path)));
+    policy.caches = caches(&context.home, &policy);
+    policy.visible = vec![
+        real(&context.home),
+        real(&context.config_home),
+        real(&context.cwd),
+    ];
+    policy
+        .visible
+        .extend(context.files.readable_paths.iter().map(|path| real(path)));
+    (policy, problems)
+}
+
+fn push(list: &mut Vec<PathBuf>, path: PathBuf) {
+    if !list.contains(&path) {
+        list.push(path);
+    }
+}
+
+fn real(path: &Path) -> PathBuf {
+    crate::path::real_folder(path)
+}
+
+/// A path of the settings: absolute, from the home folder, or from the project.
+fn path_of(text: &str, context: &PermissionContext) -> PathBuf {
+    let text = text.trim().trim_end_matches("/**").trim_end_matches("/*");
+    if text == "~" {
+        return context.home.clone();
+    }
+    if let Some(rest) = text.strip_prefix("~/") {
+        return context.home.join(rest);
+    }
+    match text.strip_prefix("//") {
+        Some(rest) => Path::new("/").join(rest),
+        None => context
+            .project
+            .join(text.strip_prefix("./").unwrap_or(text)),
+    }
+}
+
+/// Protects what Lathe itself obeys in a project.
+fn protect_own(root: &Path, policy: &mut SandboxPolicy) {
+    for name in OWN_FOLDERS {
+        policy.protected.push(Protected {
+            path: root.join(name),
+            absent: Absent::Folder,
+        });
+    }
+    for name in protected::OWN_FILES {
+        policy.protected.push(Protected {
+            path: root.join(name),
+            absent: Absent::Ignored,
+        });
+    }
+}
+
+/// Hides files of a project that hold secrets, at its top and in the folders there, unless a rule lets them be read.
+fn hide_project_secrets(root: &Path, context: &PermissionContext, policy: &mut SandboxPolicy) {
+    let mut left = MOST_ENTRIES;
+    let mut folders = vec![(root.to_path_buf(), 0)];
+    while let Some((folder, depth)) = folders.pop() {
+        let Ok(entries) = std::fs::read_dir(&folder) else {
+            continue;
+        };
+        for entry in entries.flatten() {
+            left = left.saturating_sub(1);
+            if left == 0 {
+                return;
+            }
+            let path = entry.path();
+            let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            let name = entry.file_name();
+            if is_folder {
+                let skipped = name == "node_modules"
+                    || name == "target"
+                    || name.to_string_lossy().starts_with('.');
+                if depth < 1 && !skipped {
+                    folders.push((path, depth + 1));
+                }
+                continue;
+            }
+            let allowed = context.rules.with(Behavior::Allow).any(|rule| {
+                rule.is_for_reading()
+                    && rule.named_path().is_some()
+                    && rule.covers_form(&path, false)
+            });
+            if context.secret(&path).is_some() && !allowed {
+                push(&mut policy.hidden, path);
+            }
+        }
+    }
+}
+
+/// Hides files with credentials in Lathe's own folder.
+fn hide_own_credentials(config_home: &Path, policy: &mut SandboxPolicy) {
+    let Ok(entries) = std::fs::read_dir(config_home) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        if protected::secret(&path, config_home).is_some() {
+            push(&mut policy.hidden, real(&path));
+        }
+    }
+}
+
+/// The caches that are there, but for those in or around what is writable anyway.
+fn caches(home: &Path, policy: &SandboxPolicy) -> Vec<PathBuf> {
+    let apart = |cache: &PathBuf| {
+        let mut writable = policy.writable.iter();
+        !writable.any(|folder| cache.starts_with(folder) || folder.starts_with(cache))
+    };
+    let mut found: Vec<PathBuf> = CACHES
+        .iter()
+        .map(|name| home.join(name))
+        .filter(|path| path.is_dir())
+        .map(|path| real(&path))
+        .filter(apart)
+        .collect();
+    let all = found.clone();
+    found.retain(|path| {
+        !all.iter()
+            .any(|other| path != other && path.starts_with(other))
+    });
+    found
+}
+
+fn network(
+    settings: &SandboxSettings,
+    context: &PermissionContext,
+    problems: &mut Vec<String>,
+) -> NetworkPolicy {
+    let configured = settings.network.clone().unwrap_or_default();
+    let mut rules = |texts: &[String]| -> Vec<HostRule> {
+        let parsed = texts.iter().map(|text| HostRule::parse(text));
+        parsed
+            .filter_map(|rule| rule.map_err(|error| problems.push(error.to_string())).ok())
+            .collect()
+    };
+    let mut allowed = rules(&configured.allowed_domains);
+    let mut denied = rules(&configured.denied_domains);
+    for (behavior, list) in [
+        (Behavior::Allow, &mut allowed),
+        (Behavior::Deny, &mut denied),
+    ] {
+        for rule in context.rules.with(behavior) {
+            if rule.value.tool_name != "WebFetch" {
+                continue;
+            }
+            let content = rule.value.rule_content.as_deref().unwrap_or_default();
+            let host = content.strip_prefix("domain:").map(HostRule::parse);
+            list.extend(host.and_then(Result::ok));
+        }
+    }
+    let sockets = configured.allow_unix_sockets.iter();
+    NetworkPolicy {
+        allowed,
+        denied,
+        strict: configured.strict_allowlist == Some(true),
+        unix_sockets: match (configured.allow_all_unix_sockets, sockets.len()) {
+            (Some(true), _) => UnixSockets::All,
+            (_, 0) => UnixSockets::None,
+            _ => UnixSockets::Listed(sockets.map(|text| path_of(text, context)).collect()),
+        },
+        no_listening: configured.allow_local_binding == Some(false),
+        own_http_proxy: configured.http_proxy_port,
+        own_socks_proxy: configured.socks_proxy_port,
+    }
+}
+
+/// What is not to be reported as a violation of a command: settings name it for the beginning of the command, or for `*`.
+#[must_use]
+pub fn ignored(settings: &SandboxSettings, command: &str) -> Vec<String> {
+    let meant = |key: &str| key == "*" || command.trim_start().starts_with(key);
+    let entries = settings.ignore_violations.iter();
+    entries
+        .filter(|(key, _)| meant(key))
+        .flat_map(|(_, values)| values.clone())
+        .collect()
+}
+
+/// What holds for commands, in words: the tier, whether they run in it, and what they may do there.
+#[must_use]
+pub fn describe(context: &PermissionContext, status: Option<&lathe_sandbox::Status>) -> String {
+    let facts = &context.sandbox;
+    let mut lines = Vec::new();
+    if let Some(status) = status {
+        lines.push(format!("Here: {}.", status.tier.explanation()));
+        lines.extend(
+            status
+                .missing
+                .iter()
+                .map(|missing| format!("Missing: {missing}.")),
+        );
+    }
+    if !facts.bash_sandboxed {
+        lines.push("The sandbox is off: commands run with all your rights, once they are permitted. sandbox.enabled in settings or `/sandbox on` switches it on.".to_owned());
+        return lines.join("\n");
+    }
+    let (policy, problems) = policy(context);
+    let asked = if facts.auto_allow {
+        "without a question"
+    } else {
+        "once they are permitted"
+    };
+    lines.push(format!("The sandbox is on: commands run in it, {asked}."));
+    if facts.stays {
+        lines.push("No command can leave it (sandbox.allowUnsandboxedCommands).".to_owned());
+    }
+    let list = |paths: &[PathBuf]| {
+        let shown: Vec<String> = paths
+            .iter()
+            .map(|path| path.display().to_string())
+            .collect();
+        shown.join(", ")
+    };
+    lines.push(format!("Writable: {}", list(&policy.writable)));
+    lines.push(format!("Hidden: {}", list(&policy.hidden)));
+    let hosts = policy.network.allowed.len();
+    let others = if policy.network.strict {
+        "refused"
+    } else {
+        "asked about"
+    };
+    lines.push(format!(
+        "Hosts without a question: {hosts}; others are {others}."
+    ));
+    lines.extend(
+        problems
+            .into_iter()
+            .map(|problem| format!("Problem: {problem}")),
+    );
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lathe_shell::analysis::analyse;
+    use lathe_shell::syntax::ShellKind;
+    use serde_json::json;
+
+    fn settings(value: serde_json::Value) -> SandboxSettings {
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn place() -> (tempfile::TempDir, PermissionContext) {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        for name in [
+            "project/.git/objects",
+            "home/.ssh",
+            "home/.cargo",
+            "home/.lathe",
+            "project/sub",
+        ] {
+            std::fs::create_dir_all(base.join(name)).unwrap();
+        }
+        for name in [
+            "project/.env",
+            "project/.env.example",
+            "project/sub/key.pem",
+            "home/.netrc",
+        ] {
+            std::fs::write(base.join(name), "x").unwrap();
+        }
+        let context = PermissionContext::new(
+            &base.join("project"),
+            &base.join("home"),
+            &base.join("home/.lathe"),
+        );
+        (folder, context)
+    }
+
+    fn with(context: &PermissionContext, value: serde_json::Value) -> SandboxPolicy {
+        let mut context = context.clone();
+        context.sandbox = SandboxFacts::new(&settings(value), true, Tier::Bubblewrap);
+        let (policy, problems) = policy(&context);
+        assert!(problems.is_empty(), "{problems:?}");
+        policy
+    }
+
+    #[test]
+    fn a_project_is_writable_but_for_what_is_obeyed_in_it() {
+        let (_folder, context) = place();
+        let policy = with(&context, json!({}));
+        let project = &context.roots[0];
+        let refused = |name: &str| policy.check_write(&project.join(name)).is_err();
+        assert!(!refused("src/main.rs") && !refused(".git/index"));
+        for name in [
+            ".git/hooks/x",
+            ".git/config",
+            ".lathe/settings.json",
+            ".claude/settings.json",
+            ".mcp.json",
+            ".latheignore",
+        ] {
+            assert!(refused(name), "{name}");
+        }
+        assert!(policy.check_write(&context.home.join("x")).is_err());
+        let hidden = |path: PathBuf| policy.check_read(&path).is_err();
+        let home = real(&context.home);
+        assert!(hidden(project.join(".env")) && hidden(project.join("sub/key.pem")));
+        assert!(hidden(home.join(".ssh/id")) && hidden(home.join(".netrc")));
+        assert!(!hidden(project.join(".env.example")));
+        assert_eq!(policy.caches, [home.join(".cargo")]);
+    }
+
+    #[test]
+    fn settings_open_and_close_paths() {
+        let (_folder, context) = place();
+        let policy = with(
+            &context,
+            json!({"filesystem": {
+            "allowWrite": ["~/out", "//opt/x"], "denyWrite": ["sub"], "denyRead": ["~/private"], "allowRead": [".env", "~/.ssh/known_hosts"]}}),
+        );
+        let home = real(&context.home);
+        let project = &context.roots[0];
+        assert!(policy.check_write(&home.join("out/x")).is_ok());
+        assert!(policy.check_write(Path::new("/opt/x/y")).is_ok());
+        assert!(policy.check_write(&project.join("sub/x")).is_err());
+        assert!(policy.check_read(&home.join("private/x")).is_err());
+        assert!(policy.check_read(&project.join(".env")).is_ok());
+        assert!(policy.check_read(&home.join(".ssh/known_hosts")).is_ok());
+        assert!(policy.check_read(&home.join(".ssh/id_rsa")).is_err());
+        // What is denied stays denied, whatever lies in it.
+        let policy = with(
+            &context,
+            json!({"filesystem": {"allowWrite": ["~/out/deep"], "denyWrite": ["~/out"]}}),
+        );
+        assert!(policy.check_write(&home.join("out/deep/x")).is_err());
+    }
+
+    #[test]
+    fn settings_and_rules_name_hosts() {
+        let (_folder, context) = place();
+        let policy = with(
+            &context,
+            json!({"network": {"allowedDomains": ["a.com"], "deniedDomains": ["b.com"],
+            "strictAllowlist": true, "allowLocalBinding": false, "allowUnixSockets": ["~/s"], "httpProxyPort": 1}}),
+        );
+        assert_eq!(policy.network.allowed, [HostRule::parse("a.com").unwrap()]);
+        assert!(policy.network.strict && policy.network.no_listening);
+        assert!(matches!(
+            policy.network.unix_sockets,
+            UnixSockets::Listed(_)
+        ));
+        let mut context = context;
+        context.sandbox = SandboxFacts::new(
+            &settings(json!({"network": {"allowedDomains": ["https://x"]}})),
+            true,
+            Tier::Bubblewrap,
+        );
+        assert_eq!(super::policy(&context).1.len(), 1);
+    }
+
+    #[test]
+    fn a_command_is_excluded_only_as_a_whole() {
+        let facts = SandboxFacts::new(
+            &settings(json!({"excludedCommands": ["docker", "npm run *", "make test:*"]})),
+            true,
+            Tier::Bubblewrap,
+        );
+        let excluded =
+            |command: &str| facts.excludes(&analyse(command, ShellKind::Bash), Path::new("/h"));
+        for command in [
+            "docker",
+            "docker ps -a",
+            "npm run build",
+            "docker ps && npm run x",
+            "make test all",
+        ] {
+            assert!(excluded(command), "{command}");
+        }
+        for command in [
+            "dockerx",
+            "npm install",
+            "docker ps; rm -rf x",
+            "docker ps | sh",
+            "make",
+            "$X docker",
+            "docker $(rm x)",
+        ] {
+            assert!(!excluded(command), "{command}");
+        }
+    }
+
+    #[test]
+    fn landlock_alone_lets_nothing_pass_by_itself_unless_settings_say_so() {
+        let facts = |value, tier| SandboxFacts::new(&settings(value), true, tier);
+        assert!(facts(json!({}), Tier::Namespaces).auto_allow);
+        let weak = facts(json!({}), Tier::Landlock);
+        assert!(weak.bash_sandboxed && !weak.auto_allow);
+        assert!(facts(json!({"enableWeakerNestedSandbox": true}), Tier::Landlock).auto_allow);
+        assert!(!facts(json!({"enableWeakerNestedSandbox": true}), Tier::None).bash_sandboxed);
+    }
+
+    #[test]
+    fn what_is_ignored_depends_on_the_command() {
+        let settings =
+            settings(json!({"ignoreViolations": {"npm": ["/var/x"], "*": ["a.example.com"]}}));
+        assert_eq!(
+            ignored(&settings, "npm install"),
+            ["a.example.com", "/var/x"]
+        );
+        assert_eq!(ignored(&settings, "cargo build"), ["a.example.com"]);
+    }
+}

@@ -1,0 +1,373 @@
+//! Effects that need a person whatever the rules and the mode say: removals of what is vital, writes to protected files,
+//! and what can't be known beforehand.
+
+use super::Judge;
+use super::grant::{texts_of, words_of};
+use super::nested;
+use super::operand::{Meaning, meaning_of, removed_operands, write_targets, written_operands};
+use super::part::View;
+use crate::broad::base_name;
+use crate::ruleset::Rule;
+use lathe_protocol::permission::Behavior;
+use lathe_shell::analysis::{Analysis, Argument, Part, PathKind, PathOperand, RedirectionKind};
+use std::path::{Path, PathBuf};
+
+/// Whether a pattern ends in a name that matches about everything.
+fn is_everything(pattern: &str) -> bool {
+    let last = pattern.rsplit('/').next().unwrap_or(pattern);
+    !last.is_empty()
+        && last
+            .chars()
+            .all(|character| matches!(character, '*' | '?' | '.' | '[' | ']' | '!'))
+}
+
+/// How deep texts in texts are looked at.
+const MOST_NESTED: usize = 4;
+
+/// Why a command that isn't understood needs a person whatever the rules say: something in its text looks like a removal
+/// of what is vital, or like a write to a protected file.
+pub(super) fn danger_in_command(judge: &Judge<'_>) -> Option<String> {
+    let nested = nested::texts_of_command(judge.command, judge.context.shell);
+    let folders = [judge.cwd.to_path_buf()];
+    nested
+        .commands
+        .iter()
+        .flat_map(|analysis| &analysis.parts)
+        .find_map(|part| {
+            let view = View {
+                judge,
+                part,
+                folders: Some(&folders),
+                grant: None,
+                lists: false,
+            };
+            view.vital_removal().or_else(|| view.protected_target())
+        })
+}
+
+impl View<'_> {
+    /// Why a removal needs a person whatever the rules say.
+    pub(super) fn vital_removal(&self) -> Option<String> {
+        if let Some(removal) = &self.part.removal {
+            return Some(format!(
+                "it would remove {}: {}",
+                removal.target, removal.reason
+            ));
+        }
+        let context = self.judge.context;
+        for operand in removed_operands(self.part) {
+            let paths = match meaning_of(&operand, self.folders, context) {
+                Meaning::Paths(paths) => paths,
+                // Everything in a folder is the folder.
+                Meaning::Pattern { folders, .. } if is_everything(&operand.text) => folders,
+                Meaning::Unbounded if is_everything(&operand.text) => {
+                    return Some(format!(
+                        "it would remove everything that `{}` matches, the folder above included",
+                        operand.text
+                    ));
+                }
+                Meaning::Pattern { patterns, .. } => self.matches_of(&patterns),
+                Meaning::Unbounded => continue,
+            };
+            for path in paths {
+                let path = self.judge.call.resolved.get(&path);
+                // A path in a nested text was not looked at, so its steps up are still in it.
+                let vital = path.forms().map(crate::path::fold).find(|form| {
+                    let holds = |folder: &Path| {
+                        crate::path::starts_with(folder, form, path.case_insensitive)
+                    };
+                    holds(&context.home)
+                        || holds(&context.machine.home)
+                        || holds(&context.config_home)
+                        || context.roots.iter().any(|root| holds(root))
+                });
+                if let Some(vital) = vital {
+                    return Some(format!(
+                        "it would remove `{}`, which is or holds a working root or the home folder",
+                        vital.display()
+                    ));
+                }
+            }
+        }
+        None
+    }
+
+    /// What can't be known and could be anything that a rule or a check forbids: text that a shell runs, a file that
+    /// is removed. Only a rule that spells the command out was made by someone who saw it.
+    pub(super) fn unknown_effect(&self) -> Option<String> {
+        if self.judge.exact.is_some() {
+            return None;
+        }
+        if self.part.runs_unknown_text {
+            return Some("it runs text that can't be known beforehand".to_owned());
+        }
+        if self.runs_unknown_command() {
+            return Some("it can't be known which command it runs".to_owned());
+        }
+        let unknown =
+            |operand: &PathOperand| match meaning_of(operand, self.folders, self.judge.context) {
+                Meaning::Paths(_) => false,
+                Meaning::Pattern { patterns, .. } => patterns
+                    .iter()
+                    .any(|pattern| self.judge.call.resolved.matches(pattern).is_none()),
+                Meaning::Unbounded => true,
+            };
+        removed_operands(self.part)
+            .into_iter()
+            .find(unknown)
+            .map(|operand| format!("it can't be known what `{}` removes", operand.text))
+    }
+
+    /// What commands in the words of this one would do that needs a person.
+    pub(super) fn nested_danger(&self) -> Option<String> {
+        let context = self.judge.context;
+        let denies: Vec<&Rule> = context
+            .rules
+            .with(Behavior::Deny)
+            .filter(|rule| rule.command().is_some())
+            .collect();
+        let denied = |argv: &[Argument]| {
+            let words = words_of(argv, &context.home);
+            denies
+                .iter()
+                .find(|rule| {
+                    rule.command()
+                        .is_some_and(|pattern| pattern.matches(&texts_of(&words)))
+                })
+                .map(|rule| format!("the rule {} may forbid what this would run", rule.text()))
+        };
+        if !denies.is_empty()
+            && let Some(reason) = nested::rests(self.part).into_iter().find_map(denied)
+        {
+            return Some(reason);
+        }
+        self.danger_in_texts(self.part, &denied, MOST_NESTED)
+            .or_else(|| self.danger_in_code())
+            .or_else(|| self.changed_device())
+            .or_else(|| self.changed_configuration())
+    }
+
+    /// What the texts in a part's words would do that needs a person, and the texts in those.
+    fn danger_in_texts(
+        &self,
+        part: &Part,
+        denied: &dyn Fn(&[Argument]) -> Option<String>,
+        depth: usize,
+    ) -> Option<String> {
+        let nested = nested::texts(part, self.judge.context.shell);
+        if nested.too_many {
+            return Some("its words hold more commands than can be judged".to_owned());
+        }
+        self.danger_in(&nested.commands, denied, depth)
+    }
+
+    /// What commands found in a text would do that needs a person.
+    fn danger_in(
+        &self,
+        commands: &[Analysis],
+        denied: &dyn Fn(&[Argument]) -> Option<String>,
+        depth: usize,
+    ) -> Option<String> {
+        for part in commands.iter().flat_map(|analysis| &analysis.parts) {
+            let view = View {
+                judge: self.judge,
+                part,
+                folders: self.folders,
+                grant: None,
+                lists: false,
+            };
+            let reason = view
+                .vital_removal()
+                .or_else(|| part.all_effective.iter().find_map(|argv| denied(argv)))
+                .or_else(|| view.protected_target());
+            if reason.is_some() {
+                return reason;
+            }
+            if depth == 0 {
+                return Some("it runs text in text that is too deep to be judged".to_owned());
+            }
+            let deeper = self.danger_in_texts(part, denied, depth - 1);
+            if deeper.is_some() {
+                return deeper;
+            }
+        }
+        None
+    }
+
+    /// Why a file that the part writes to is protected.
+    fn protected_target(&self) -> Option<String> {
+        let redirected = self
+            .part
+            .redirections
+            .iter()
+            .filter(|redirection| {
+                matches!(
+                    redirection.kind,
+                    RedirectionKind::Write | RedirectionKind::Append | RedirectionKind::ReadWrite
+                )
+            })
+            .map(|redirection| redirection.target.path());
+        let named = self
+            .part
+            .file_command
+            .iter()
+            .flat_map(|command| command.paths.clone());
+        redirected
+            .chain(write_targets(self.part))
+            .chain(written_operands(self.part))
+            .chain(named)
+            .find_map(|operand| {
+                let Meaning::Paths(paths) = meaning_of(&operand, self.folders, self.judge.context)
+                else {
+                    return None;
+                };
+                paths
+                    .iter()
+                    .find_map(|path| self.judge.context.protected(&crate::path::fold(path)))
+            })
+    }
+
+    /// Whether the name of the command, or a program that a variable names, is only known when it runs.
+    fn runs_unknown_command(&self) -> bool {
+        let unknown = |argv: &Vec<Argument>| match argv.first() {
+            Some(Argument::Variable(variable)) => {
+                variable.path.kind == PathKind::Unbounded && variable.values.is_empty()
+            }
+            _ => false,
+        };
+        let made_on_the_way = self.part.assignments.iter().any(|assignment| {
+            !assignment.harmless && assignment.value.path().kind == PathKind::Pipe
+        });
+        made_on_the_way || self.part.all_effective.iter().any(unknown)
+    }
+
+    /// What inline code of an interpreter does to files that its strings name.
+    fn danger_in_code(&self) -> Option<String> {
+        for code in nested::code(self.part) {
+            if code.removes && code.strings.is_empty() {
+                return Some("it can't be known which folder its code removes".to_owned());
+            }
+            for path in code
+                .strings
+                .iter()
+                .flat_map(|text| self.paths_in_code(text))
+            {
+                if code.removes && self.is_vital(&path) {
+                    return Some(format!(
+                        "its code would remove `{}`, which is or holds a working root or the home folder",
+                        path.display()
+                    ));
+                }
+                let protected = self.judge.context.protected(&path);
+                if let Some(reason) = protected.filter(|_| code.changes) {
+                    return Some(reason);
+                }
+            }
+        }
+        None
+    }
+
+    /// The files that a string in code could name.
+    fn paths_in_code(&self, text: &str) -> Vec<PathBuf> {
+        if text.len() > 4096 || text.contains('\n') {
+            return Vec::new();
+        }
+        let home = &self.judge.context.home;
+        let below_home = text
+            .strip_prefix('~')
+            .or_else(|| text.strip_prefix("$HOME"))
+            .filter(|rest| rest.is_empty() || rest.starts_with('/'));
+        let paths = match below_home {
+            Some(rest) => vec![home.join(rest.trim_start_matches('/'))],
+            None => self
+                .folders
+                .unwrap_or_default()
+                .iter()
+                .map(|folder| folder.join(text))
+                .collect(),
+        };
+        paths.iter().map(|path| crate::path::fold(path)).collect()
+    }
+
+    /// Whether a path is, or holds, a working root or the home folder.
+    fn is_vital(&self, path: &Path) -> bool {
+        let context = self.judge.context;
+        let is_top_level = path.is_absolute() && path.components().count() <= 2;
+        if is_top_level
+            || path
+                .parent()
+                .is_some_and(|parent| parent == Path::new("/home"))
+        {
+            return true;
+        }
+        [&context.home, &context.machine.home, &context.config_home]
+            .into_iter()
+            .chain(&context.roots)
+            .any(|folder| folder.starts_with(path))
+    }
+
+    /// A disk among the words of a command that isn't known to only read.
+    fn changed_device(&self) -> Option<String> {
+        const DISKS: &[&str] = &[
+            "sd", "hd", "vd", "xvd", "nvme", "mmcblk", "md", "dm-", "mapper", "disk", "rdisk",
+            "loop",
+        ];
+        const LOOKING: &[&str] = &[
+            "mount", "umount", "smartctl", "blkid", "lsblk", "udevadm", "ls", "stat",
+        ];
+        if self.part.read_only.is_yes() {
+            return None;
+        }
+        for argv in &self.part.all_effective {
+            let name = argv.first().and_then(Argument::fixed).unwrap_or_default();
+            if LOOKING.contains(&base_name(name)) || nested::takes_messages(argv) {
+                continue;
+            }
+            for word in argv.iter().skip(1).filter_map(Argument::fixed) {
+                let value = word.split_once('=').map_or(word, |(_, value)| value);
+                let disk = value
+                    .strip_prefix("/dev/")
+                    .is_some_and(|device| DISKS.iter().any(|disk| device.starts_with(disk)));
+                if disk {
+                    return Some(format!("it may change the disk `{value}`"));
+                }
+            }
+        }
+        None
+    }
+
+    /// A setting that names a program for git or for a scheduler to run.
+    fn changed_configuration(&self) -> Option<String> {
+        if self.part.read_only.is_yes() {
+            return None;
+        }
+        self.part.all_effective.iter().find_map(|argv| {
+            let words: Vec<&str> = argv.iter().map(Argument::text).collect();
+            match words.as_slice() {
+                ["git", "config", rest @ ..] => crate::repository::program_setting(rest)
+                    .map(|key| format!("the setting {key} can make git run a program")),
+                ["crontab", rest @ ..] if !rest.contains(&"-l") => {
+                    Some("it changes what runs at given times".to_owned())
+                }
+                ["launchctl", "load" | "bootstrap" | "submit", ..]
+                | ["systemctl", "link" | "edit", ..]
+                | ["systemctl", "--user", "link" | "edit" | "enable", ..] => {
+                    Some("it changes what runs when a session starts".to_owned())
+                }
+                ["git", "clone" | "init", .., last] => {
+                    let operand = argv.last().map(Argument::path)?;
+                    let Meaning::Paths(paths) =
+                        meaning_of(&operand, self.folders, self.judge.context)
+                    else {
+                        return None;
+                    };
+                    paths
+                        .iter()
+                        .filter(|_| !last.contains("://"))
+                        .find_map(|path| self.judge.context.protected(&crate::path::fold(path)))
+                }
+                _ => None,
+            }
+        })
+    }
+}

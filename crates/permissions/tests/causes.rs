@@ -1,0 +1,329 @@
+//! Every example of an adversarial review of permissions and its siblings, one table for each cause. What stands in a
+//! table asks, or is denied, however it is written.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
+
+mod common;
+
+use common::{World, add_rule, decide_on, shell, verdict};
+use lathe_permissions::PermissionContext;
+use lathe_protocol::permission::{Behavior, PermissionMode, RuleSource};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+fn git(folder: &Path, words: &[&str]) -> String {
+    let output = Command::new("git")
+        .args(["-c", "user.name=a", "-c", "user.email=a@b"])
+        .args(words)
+        .current_dir(folder)
+        .stderr(Stdio::null())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "git {words:?}");
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// A project with a real repository, in which `.env` was committed once and isn't tracked any more.
+fn world() -> World {
+    let world = World::new();
+    let project = world.project();
+    std::fs::remove_dir_all(project.join(".git")).unwrap();
+    git(&project, &["init", "-q", "-b", "main"]);
+    git(&project, &["add", "-f", ".env", "src"]);
+    git(&project, &["commit", "-qm", "one"]);
+    git(&project, &["rm", "-q", "--cached", ".env"]);
+    git(&project, &["commit", "-qm", "two"]);
+    world
+}
+
+fn judge(command: &str, world: &World, context: &PermissionContext) -> &'static str {
+    let decision = decide_on("Bash", &shell(command, &world.project()), context);
+    verdict(&decision).0
+}
+
+/// The lines of a table, with `\n` as a line break.
+fn lines(table: &str) -> impl Iterator<Item = String> {
+    table
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .map(|line| line.replace("\\n", "\n"))
+}
+
+/// No line of a table gets one of these verdicts.
+fn none_is(unwanted: &[&str], table: &str, world: &World, context: &PermissionContext) {
+    let wrong: Vec<String> = lines(table)
+        .filter(|command| unwanted.contains(&judge(command, world, context)))
+        .collect();
+    assert!(wrong.is_empty(), "{unwanted:?}: {wrong:#?}");
+}
+
+fn all_are(wanted: &str, table: &str, world: &World, context: &PermissionContext) {
+    let wrong: Vec<String> = lines(table)
+        .filter(|command| judge(command, world, context) != wanted)
+        .map(|command| {
+            let decision = decide_on("Bash", &shell(&command, &world.project()), context);
+            format!("{command}: {decision:?}")
+        })
+        .collect();
+    assert!(wrong.is_empty(), "not {wanted}: {wrong:#?}");
+}
+
+/// Cause 1: what obeys the folder's configuration asks where nobody trusted the folder.
+#[test]
+fn tools_that_obey_the_folder_ask_in_an_untrusted_one() {
+    let world = world();
+    let mut context = world.context();
+    context.trusted = false;
+    none_is(
+        &["allow"],
+        "cargo --version
+        cargo tree --locked
+        rustc --version
+        rustup which cargo
+        npm ls
+        npm --version
+        node --version
+        yarn --version
+        pnpm -v
+        bun -v
+        deno --version
+        mvn --version
+        mvn -v
+        gradle --version
+        ./gradlew --version
+        sbt --version
+        dotnet --version
+        uv --version
+        uv pip list
+        poetry --version
+        composer --version
+        php --version
+        ruby --version
+        gem list
+        erl -version
+        elixir --version
+        brew list
+        asdf current
+        mise ls
+        go version
+        java -version
+        swift --version
+        valgrind --version
+        terraform version
+        docker compose ps
+        gh pr list
+        make -n
+        git submodule status
+        git ls-remote
+        cd nothing/here && cargo --version",
+        &world,
+        &context,
+    );
+    all_are(
+        "allow",
+        "git status
+        git diff
+        git log -3
+        git show
+        git blame src/main.rs
+        cd src && git log -1
+        rg x src
+        jq --version",
+        &world,
+        &context,
+    );
+    // Files that would name a program are not edited by a mode alone.
+    context.trusted = true;
+    context.mode = PermissionMode::AcceptEdits;
+    none_is(
+        &["allow"],
+        "touch .cargo/config.toml
+        cp src/config .npmrc
+        mv src/config rust-toolchain.toml
+        touch .mvn/extensions.xml
+        touch .envrc
+        touch .git/config
+        touch docs/theme/HEAD
+        touch sub/.yarnrc.yml
+        echo x > .gitattributes
+        touch .tool-versions",
+        &world,
+        &context,
+    );
+}
+
+/// Cause 1: a program that a version manager stands for obeys the folder, whatever it is called.
+#[test]
+fn shims_of_version_managers_ask_in_an_untrusted_folder() {
+    let world = world();
+    let tools = world.base.join("tools");
+    for name in ["shims/jq", "bin/mise", "system/rg"] {
+        let path = tools.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "").unwrap();
+    }
+    std::os::unix::fs::symlink(tools.join("bin/mise"), tools.join("bin/tree")).unwrap();
+    let mut context = world.context();
+    let folders = ["shims", "bin", "system"].map(|name| tools.join(name).display().to_string());
+    context.set_search_path(&folders.join(":"));
+    let shims = "jq . src/config
+        tree src
+        timeout 5 jq . src/config
+        find src -name '*.json' -exec jq . {} +
+        cat src/config | jq .";
+    all_are("allow", shims, &world, &context);
+    context.trusted = false;
+    none_is(&["allow"], shims, &world, &context);
+    all_are("allow", "rg x src\nls\ncat src/config", &world, &context);
+}
+
+/// Cause 2: a file that is named in any way is read.
+#[test]
+fn every_way_to_read_a_secret_asks() {
+    let world = world();
+    let context = world.context();
+    std::fs::write(world.project().join("--files0-from=.env"), "").unwrap();
+    let file = git(&world.project(), &["rev-parse", "HEAD~1:.env"]);
+    let table = include_str!("causes/secrets.txt").replace("{OBJECT}", &file);
+    let table = table.replace("{SHORT}", &file[..9]);
+    none_is(&["allow"], &table, &world, &context);
+    let commit = git(&world.project(), &["rev-parse", "HEAD"]);
+    all_are(
+        "allow",
+        &format!(
+            "git show --stat {commit}\ngit show {}\ngit cat-file -p {commit}",
+            &commit[..8]
+        ),
+        &world,
+        &context,
+    );
+}
+
+/// Cause 2: what writes, runs something or opens a connection isn't a read.
+#[test]
+fn nothing_that_writes_or_runs_passes_as_a_read() {
+    let world = world();
+    let context = world.context();
+    none_is(
+        &["allow"],
+        include_str!("causes/effects.txt"),
+        &world,
+        &context,
+    );
+}
+
+/// Causes 2 and 6: programs that print environments ask.
+#[test]
+fn programs_that_print_environments_ask() {
+    let world = world();
+    let context = world.context();
+    none_is(
+        &["allow"],
+        include_str!("causes/environments.txt"),
+        &world,
+        &context,
+    );
+    all_are(
+        "allow",
+        "printenv HOME
+        echo $HOME $USER
+        jq -n '{env: 1, include: 2}'
+        jq '.env | {env: .a, b: .[1:2]}' src/config
+        gh pr list --json number --jq '.[].number'
+        docker inspect --format '{{.State.Status}} {{json .NetworkSettings.Ports}}' web
+        docker compose config --services
+        docker top web
+        systemctl show -p MainPID ssh
+        ps aux",
+        &world,
+        &context,
+    );
+}
+
+/// Cause 4: dangers behind other programs, and targets that can't be known, ask in every mode.
+#[test]
+fn dangers_ask_in_every_mode_however_they_are_wrapped() {
+    let world = world();
+    let mut context = world.context();
+    add_rule(
+        &mut context,
+        Behavior::Allow,
+        "Bash",
+        RuleSource::UserSettings,
+    );
+    for mode in [
+        PermissionMode::BypassPermissions,
+        PermissionMode::AcceptEdits,
+        PermissionMode::Default,
+    ] {
+        context.mode = mode;
+        all_are("hard", include_str!("causes/dangers.txt"), &world, &context);
+    }
+    context.mode = PermissionMode::BypassPermissions;
+    all_are(
+        "allow",
+        "rm -rf target
+        rm -r build/*.o
+        find . -name '*.o' -delete
+        find target -type f -name '*.d' | xargs rm
+        chmod -R u+w .
+        chmod +x script.sh
+        rsync -a --delete src/ backup/
+        tar xf archive.tar -C out
+        python3 -c 'print(\"rm -rf is bad\")'
+        python3 -c 'import shutil; shutil.rmtree(\"build\")'
+        node -e 'console.log(1)'
+        git commit -m 'rm -rf ~ is bad'
+        git config user.email a@b
+        git config pull.rebase false
+        git config alias.co checkout
+        bash script.sh
+        make test
+        npm test -- --grep 'removes files'
+        docker run --rm image ls
+        echo 'rm -rf ~' > notes.txt
+        cat > script.sh <<'E'\\nrm -rf build\\nE
+        smartctl -a /dev/sda",
+        &world,
+        &context,
+    );
+}
+
+/// Cause 14: a copy that follows links reads what they lead to.
+#[test]
+fn copies_through_links_are_reads_of_their_targets() {
+    let world = World::new();
+    let mut context = world.context();
+    let folder = world.project().join("linked");
+    std::fs::create_dir(&folder).unwrap();
+    std::os::unix::fs::symlink("../.env", folder.join("a")).unwrap();
+    std::os::unix::fs::symlink("../../other/x", folder.join("b")).unwrap();
+    for mode in [PermissionMode::AcceptEdits, PermissionMode::Auto] {
+        context.mode = mode;
+        none_is(
+            &["allow"],
+            "cp -rL linked copy
+            cp -L linked/a copy
+            cp --dereference -r linked copy
+            cp -Lr linked copy
+            cp linked/a copy
+            cp linked/* .
+            cp link-env copy
+            cp -H link-env copy
+            cp link-out copy
+            cp folder-out/x copy
+            cp -r folder-out/. copy
+            rsync -aL linked/ copy
+            rsync --copy-links -r linked copy
+            tar -chf copy.tar linked
+            tar --dereference -cf copy.tar linked
+            tar chf copy.tar linked
+            zip -r copy.zip linked
+            install linked/a copy
+            dd if=linked/a of=copy
+            cat linked/b > copy",
+            &world,
+            &context,
+        );
+    }
+}
