@@ -104,7 +104,7 @@ fn read(pipe: Option<impl Read>, most: usize) -> Vec<u8> {
     let mut kept = Vec::new();
     if let Some(mut pipe) = pipe {
         let limit = most as u64;
-        // What can't be read any more is at its end.
+        // What can no longer be read is at its end.
         let _ = pipe.by_ref().take(limit).read_to_end(&mut kept);
         let _ = std::io::copy(&mut pipe, &mut std::io::sink());
     }

@@ -3,9 +3,11 @@
 //! Every child process of the product starts as a [`Command`], whichever way it is run. Code that confines
 //! processes rewrites the command here, with [`Command::wrap`], and nowhere else.
 
+use lathe_sandbox::{Confinement, Wrapping};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A program to run. Nothing happens until it is passed to one of the functions that start it:
 /// [`run`](crate::run()), [`run_blocking`](crate::run_blocking), [`Command::spawn`],
@@ -19,7 +21,21 @@ pub struct Command {
     /// Later entries replace earlier ones of the same name.
     variables: Vec<(OsString, OsString)>,
     removed: Vec<OsString>,
+    /// What the process enters before it becomes the program.
+    entered: Option<Entered>,
 }
+
+/// Namespaces of a sandbox. Two are the same if they are one.
+#[derive(Debug, Clone)]
+struct Entered(Arc<Confinement>);
+
+impl PartialEq for Entered {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Entered {}
 
 impl Command {
     /// A program, given by its path or by its name on the search path.
@@ -32,6 +48,7 @@ impl Command {
             inherits: true,
             variables: Vec::new(),
             removed: Vec::new(),
+            entered: None,
         }
     }
 
@@ -128,6 +145,16 @@ impl Command {
         self
     }
 
+    /// Runs the program in a sandbox: what was wrapped must live for as long as the program does.
+    #[must_use]
+    pub fn sandboxed(self, wrapping: &Wrapping) -> Self {
+        let mut command = self
+            .wrap(wrapping.words.iter().cloned())
+            .variables(wrapping.variables.iter().cloned());
+        command.entered = wrapping.entry.clone().map(Entered);
+        command
+    }
+
     /// The program as it was given.
     #[must_use]
     pub fn program(&self) -> &OsStr {
@@ -162,6 +189,9 @@ impl Command {
         }
         if let Some(directory) = self.directory {
             command.current_dir(directory);
+        }
+        if let Some(Entered(confinement)) = self.entered {
+            crate::system::enter_before(&mut command, confinement);
         }
         command
     }

@@ -58,6 +58,8 @@ pub struct Family {
     /// Members that were dead already when they were last looked at.
     dead: HashSet<(i32, u64)>,
     searched: bool,
+    /// How many generations below the leader only wrap the command (a sandbox): they count as the leader.
+    wrappers: usize,
 }
 
 impl Family {
@@ -71,7 +73,13 @@ impl Family {
             seen: HashSet::new(),
             dead: HashSet::new(),
             searched: false,
+            wrappers: 0,
         }
+    }
+
+    /// Says that this many generations of processes below the leader only wrap the command. They end with it.
+    pub fn set_wrappers(&mut self, generations: usize) {
+        self.wrappers = generations;
     }
 
     /// The number of the process that leads it.
@@ -140,15 +148,34 @@ impl Family {
             }
         }
         let own = std::process::id().cast_signed();
+        let leaders = self.leaders_in(&table);
         let members: Vec<Process> = table
             .into_iter()
             .filter(|process| belongs.contains(&process.pid))
             .filter(|process| !process.dead && process.pid != own && process.pid > 1)
-            .filter(|process| leader == Leader::Included || process.pid != self.leader)
+            .filter(|process| leader == Leader::Included || !leaders.contains(&process.pid))
             .collect();
         self.seen
             .extend(members.iter().map(|process| (process.pid, process.started)));
         (members, sure)
+    }
+
+    /// The leader, and what stands between it and the command.
+    fn leaders_in(&self, table: &[Process]) -> Vec<i32> {
+        let mut leaders = vec![self.leader];
+        let mut above = self.leader;
+        for _ in 0..self.wrappers {
+            // Each wrapper starts one process; what a command leaves behind hangs below the last of them, later.
+            let children = table
+                .iter()
+                .filter(|process| process.parent == above && !process.dead);
+            let Some(child) = children.min_by_key(|process| (process.started, process.pid)) else {
+                break;
+            };
+            leaders.push(child.pid);
+            above = child.pid;
+        }
+        leaders
     }
 
     /// Signals every member once, and returns them.

@@ -29,6 +29,15 @@ pub(crate) fn owned(descriptor: RawFd) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(descriptor) }
 }
 
+/// Lets a child enter a confinement before it becomes its program.
+pub(crate) fn enter_before(command: &mut std::process::Command, confinement: Arc<Confinement>) {
+    use std::os::unix::process::CommandExt as _;
+    // SAFETY: entering makes plain system calls only, allocates nothing and takes no lock.
+    unsafe {
+        command.pre_exec(move || confinement.enter());
+    }
+}
+
 /// The inputs of a child, with every allocation made beforehand.
 pub(crate) struct Plan {
     pub(crate) program: CString,

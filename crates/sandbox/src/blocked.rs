@@ -8,7 +8,7 @@
 use crate::ReadOnlyPolicy;
 use std::path::{Path, PathBuf};
 
-/// What the confinement refused.
+/// The refused access.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Block {
     /// Access to a path.
@@ -40,7 +40,7 @@ const NETWORK: [&str; 7] = [
     "getaddrinfo",
 ];
 
-/// What the confinement refused to a command that failed with this output, if it did.
+/// The access that the confinement refused to a command that failed with this output, if it did.
 #[must_use]
 pub fn blocked(output: &str, folder: &Path, policy: &ReadOnlyPolicy) -> Option<Block> {
     let mut unnamed = None;

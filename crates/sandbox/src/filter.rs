@@ -154,7 +154,7 @@ const REFUSED_HERE: &[libc::c_long] = &[
 const REFUSED_HERE: &[libc::c_long] = &[];
 
 /// Requests to a terminal that type for its user: `TIOCSTI` and `TIOCLINUX`.
-const TYPES_FOR_THE_USER: [u32; 2] = [0x5412, 0x541C];
+pub(crate) const TYPES_FOR_THE_USER: [u32; 2] = [0x5412, 0x541C];
 
 /// Sockets that a command with network access may open: names are looked up, addresses listed,
 /// connections made; nothing below that.
@@ -166,7 +166,7 @@ const FAMILIES: [libc::c_int; 4] = [
 ];
 
 /// `AUDIT_ARCH_…` of the architecture that this program is built for.
-const ARCHITECTURE: Option<u32> = if cfg!(target_arch = "x86_64") {
+pub(crate) const ARCHITECTURE: Option<u32> = if cfg!(target_arch = "x86_64") {
     Some(0xC000_003E)
 } else if cfg!(target_arch = "aarch64") {
     Some(0xC000_00B7)
@@ -175,32 +175,34 @@ const ARCHITECTURE: Option<u32> = if cfg!(target_arch = "x86_64") {
 };
 
 /// From here on x86-64 has a second numbering of its system calls (x32), which the rules don't name.
-const SECOND_NUMBERING: Option<u32> = if cfg!(target_arch = "x86_64") {
+pub(crate) const SECOND_NUMBERING: Option<u32> = if cfg!(target_arch = "x86_64") {
     Some(0x4000_0000)
 } else {
     None
 };
 
 // Offsets in `struct seccomp_data`, with the lower half of an argument first.
-const CALL_NUMBER: u32 = 0;
-const CALL_ARCHITECTURE: u32 = 4;
-const FIRST_ARGUMENT: u32 = 16;
-const SECOND_ARGUMENT: u32 = 24;
+pub(crate) const CALL_NUMBER: u32 = 0;
+pub(crate) const CALL_ARCHITECTURE: u32 = 4;
+pub(crate) const FIRST_ARGUMENT: u32 = 16;
+pub(crate) const SECOND_ARGUMENT: u32 = 24;
 
 /// Where a comparison goes when it holds.
 #[derive(Clone, Copy)]
-enum Then {
+pub(crate) enum Then {
     /// The call is made.
     Allow,
     /// The call fails with `EPERM`.
     Refuse,
     /// The process ends.
     Kill,
+    /// The call fails as if the kernel didn't have it, so that programs use another one.
+    Missing,
     /// This many instructions are skipped.
     Skip(u8),
 }
 
-enum Instruction {
+pub(crate) enum Instruction {
     Load(u32),
     /// Goes on with the next instruction unless the loaded value is equal.
     IfEqual(u32, Then),
@@ -208,6 +210,10 @@ enum Instruction {
     IfAtLeast(u32, Then),
     /// Goes on with the next instruction if the loaded value is equal.
     UnlessEqual(u32, Then),
+    /// Goes on with the next instruction unless the loaded value has one of these bits.
+    IfAnyBit(u32, Then),
+    /// Goes on with the next instruction if the loaded value has one of these bits.
+    UnlessAnyBit(u32, Then),
     Always(Then),
 }
 
@@ -238,15 +244,16 @@ fn assemble(network: bool) -> Option<Program> {
     encode(&code)
 }
 
-/// Encodes the instructions, with the three ways to end behind them. `None` if one lies too far away.
-fn encode(code: &[Instruction]) -> Option<Program> {
+/// Encodes the instructions, with the ways to end behind them. `None` if one lies too far away.
+pub(crate) fn encode(code: &[Instruction]) -> Option<Program> {
     const LOAD: u16 = 0x20;
     const JUMP: u16 = 0x05;
     const JUMP_IF_EQUAL: u16 = 0x15;
     const JUMP_IF_AT_LEAST: u16 = 0x35;
+    const JUMP_IF_ANY_BIT: u16 = 0x45;
     const RETURN: u16 = 0x06;
     let instruction = |code, jt, jf, k| sock_filter { code, jt, jf, k };
-    let mut instructions = Vec::with_capacity(code.len() + 3);
+    let mut instructions = Vec::with_capacity(code.len() + 4);
     for (index, step) in code.iter().enumerate() {
         let distance = |then: Then| -> Option<u8> {
             let behind = code.len() - index - 1;
@@ -255,6 +262,7 @@ fn encode(code: &[Instruction]) -> Option<Program> {
                 Then::Allow => u8::try_from(behind).ok(),
                 Then::Refuse => u8::try_from(behind + 1).ok(),
                 Then::Kill => u8::try_from(behind + 2).ok(),
+                Then::Missing => u8::try_from(behind + 3).ok(),
             }
         };
         instructions.push(match *step {
@@ -268,6 +276,12 @@ fn encode(code: &[Instruction]) -> Option<Program> {
             Instruction::UnlessEqual(value, then) => {
                 instruction(JUMP_IF_EQUAL, 0, distance(then)?, value)
             }
+            Instruction::IfAnyBit(bits, then) => {
+                instruction(JUMP_IF_ANY_BIT, distance(then)?, 0, bits)
+            }
+            Instruction::UnlessAnyBit(bits, then) => {
+                instruction(JUMP_IF_ANY_BIT, 0, distance(then)?, bits)
+            }
             Instruction::Always(then) => instruction(JUMP, 0, 0, u32::from(distance(then)?)),
         });
     }
@@ -276,6 +290,7 @@ fn encode(code: &[Instruction]) -> Option<Program> {
         libc::SECCOMP_RET_ALLOW,
         refusal,
         libc::SECCOMP_RET_KILL_PROCESS,
+        libc::SECCOMP_RET_ERRNO | libc::ENOSYS.cast_unsigned(),
     ] {
         instructions.push(instruction(RETURN, 0, 0, action));
     }

@@ -10,22 +10,56 @@
 //! the running kernel offers; [`blocked`] tells a failure that the confinement caused from an
 //! ordinary one.
 //!
+//! Every other command runs in the [`Sandbox`] of its session, if there is one: [`SandboxPolicy`] says what it may
+//! do, [`Sandbox::wrap`] turns that into words before the command, and [`helper`] is what our own binary does as one
+//! of them. [`violations`] tells what the sandbox refused.
+//!
 //! This crate decides nothing: who is confined, and to what, is the caller's policy. Start with
-//! [`ReadOnlyPolicy`].
+//! [`ReadOnlyPolicy`] and [`SandboxPolicy`].
 
 mod blocked;
+mod domains;
 #[cfg(target_os = "linux")]
 mod filter;
+mod git;
+#[cfg(target_os = "linux")]
+mod inner;
+mod launch;
+mod mounts;
+mod overlay;
 mod policy;
 #[cfg(target_os = "linux")]
 mod rules;
+mod run;
+#[cfg(target_os = "linux")]
+mod sandbox_filter;
+mod sandbox_policy;
+pub mod seatbelt;
+mod state;
+mod stubs;
 mod system;
+mod tier;
+mod violations;
 
 pub use blocked::{Block, blocked};
+pub use domains::{
+    Host, HostRule, HostRuleError, HostVerdict, NetworkPolicy, UnixSockets, is_private,
+};
+pub use git::{Repository, repository};
+#[cfg(target_os = "linux")]
+pub use inner::helper;
+pub use launch::{
+    HELPER_FAILED, HELPER_WORD, PROXY_PORTS, Request, Sandbox, SandboxError, SandboxOptions,
+    Wrapping,
+};
 pub use policy::ReadOnlyPolicy;
+pub use sandbox_policy::{Absent, Protected, Refusal, ResourceLimits, SandboxPolicy};
+pub use state::remove_everything;
 pub use system::{SystemPaths, repository_folders};
+pub use tier::{Status, Tier};
+pub use violations::{Violation, violations};
 
-/// What the running kernel offers.
+/// Support of the running kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Support {
     /// The version of Landlock; 0 if it is absent or switched off.
@@ -52,7 +86,7 @@ pub enum ConfinementError {
         seccomp = if support.seccomp { "available" } else { "missing" }
     )]
     Unsupported {
-        /// What it offers.
+        /// The support.
         support: Support,
     },
     /// The kernel refused the rules.
@@ -65,19 +99,31 @@ pub enum ConfinementError {
 #[derive(Debug)]
 pub struct Confinement {
     #[cfg(target_os = "linux")]
-    ruleset: std::os::fd::OwnedFd,
-    #[cfg(target_os = "linux")]
-    filter: &'static filter::Program,
+    kind: Kind,
+}
+
+#[cfg(target_os = "linux")]
+#[derive(Debug)]
+enum Kind {
+    /// Confined to reading.
+    ReadOnly {
+        ruleset: std::os::fd::OwnedFd,
+        filter: &'static filter::Program,
+    },
+    /// In namespaces that exist already.
+    Inside(overlay::Namespaces),
 }
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use super::{Confinement, ConfinementError, ReadOnlyPolicy, Support, filter, rules};
+    use super::{
+        Confinement, ConfinementError, Kind, ReadOnlyPolicy, Support, filter, overlay, rules,
+    };
     use std::io;
     use std::os::fd::AsRawFd;
     use std::sync::OnceLock;
 
-    /// What the running kernel offers, probed once.
+    /// Support of the running kernel, probed once.
     #[must_use]
     pub fn support() -> Support {
         static SUPPORT: OnceLock<Support> = OnceLock::new();
@@ -98,10 +144,19 @@ mod linux {
                 return Err(ConfinementError::Unsupported { support });
             }
             Ok(Self {
-                ruleset: rules::read_only(policy)?,
-                filter: filter::read_only(policy.network)
-                    .ok_or(ConfinementError::Unsupported { support })?,
+                kind: Kind::ReadOnly {
+                    ruleset: rules::read_only(policy)?,
+                    filter: filter::read_only(policy.network)
+                        .ok_or(ConfinementError::Unsupported { support })?,
+                },
             })
+        }
+
+        /// The namespaces of a sandbox, to be entered before its words run.
+        pub(crate) fn entering(namespaces: overlay::Namespaces) -> Self {
+            Self {
+                kind: Kind::Inside(namespaces),
+            }
         }
 
         /// Confines the calling process for good. For a child between fork and exec: it makes plain
@@ -110,19 +165,20 @@ mod linux {
         /// # Errors
         /// When the kernel refuses. The child must not go on then.
         pub fn enter(&self) -> io::Result<()> {
+            let (ruleset, filter) = match &self.kind {
+                Kind::ReadOnly { ruleset, filter } => (ruleset, filter),
+                Kind::Inside(namespaces) => return namespaces.enter(),
+            };
             // SAFETY: plain system calls with valid arguments; the program outlives the call.
             unsafe {
                 if libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
-                    || libc::syscall(
-                        libc::SYS_landlock_restrict_self,
-                        self.ruleset.as_raw_fd(),
-                        0u32,
-                    ) != 0
+                    || libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0u32)
+                        != 0
                 {
                     return Err(io::Error::last_os_error());
                 }
             }
-            self.filter.install()
+            filter.install()
         }
     }
 }

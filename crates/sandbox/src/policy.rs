@@ -1,8 +1,8 @@
-//! What a confined command may do.
+//! The policy of a confined command.
 
 use std::path::PathBuf;
 
-/// What a command that was found to only read may do. Everything else is refused by the kernel.
+/// The rights of a command that was found to only read. The kernel refuses everything else.
 ///
 /// Paths that don't exist are skipped. A folder includes everything below it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -13,6 +13,10 @@ pub struct ReadOnlyPolicy {
     pub executable: Vec<PathBuf>,
     /// Folders that it may write in: a private temporary folder at most.
     pub writable: Vec<PathBuf>,
+    /// Files below readable folders that it may not read: secrets.
+    pub hidden: Vec<PathBuf>,
+    /// Lines of an attributes file for git: which files it treats as binary, so that it shows no patches of them.
+    pub git_attributes: String,
     /// Whether it may use the network.
     pub network: bool,
 }

@@ -6,7 +6,7 @@ use landlock::{
     PathFdError, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, Scope,
 };
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The newest version whose rights are handled. Older kernels handle what they know.
 const NEWEST: ABI = ABI::V6;
@@ -65,7 +65,7 @@ pub(crate) fn read_only(policy: &ReadOnlyPolicy) -> Result<OwnedFd, ConfinementE
         (&policy.writable, write),
     ] {
         for path in paths {
-            ruleset = allow(ruleset, path, access)?;
+            ruleset = allow_around(ruleset, path, access, &policy.hidden)?;
         }
     }
     for path in DEVICES {
@@ -73,6 +73,38 @@ pub(crate) fn read_only(policy: &ReadOnlyPolicy) -> Result<OwnedFd, ConfinementE
     }
     Option::<OwnedFd>::from(ruleset)
         .ok_or_else(|| ConfinementError::Refused("no ruleset was made".to_owned()))
+}
+
+/// The most entries of a folder that get rules of their own.
+const MOST_ENTRIES: usize = 512;
+
+/// Adds rules for a path without what is hidden below it. The kernel only knows what is allowed: in a folder with a
+/// hidden file, every other entry is allowed by itself. Links are left out, because a rule would be for their targets.
+fn allow_around(
+    ruleset: RulesetCreated,
+    path: &Path,
+    access: BitFlags<AccessFs>,
+    hidden: &[PathBuf],
+) -> Result<RulesetCreated, ConfinementError> {
+    if hidden.iter().any(|file| file == path) {
+        return Ok(ruleset);
+    }
+    let holds_hidden = hidden.iter().any(|file| file.starts_with(path));
+    let entries: Vec<_> = match std::fs::read_dir(path) {
+        Ok(entries) if holds_hidden => entries.flatten().take(MOST_ENTRIES + 1).collect(),
+        _ => return allow(ruleset, path, access),
+    };
+    if entries.len() > MOST_ENTRIES {
+        return allow(ruleset, path, access);
+    }
+    let mut ruleset = allow(ruleset, path, AccessFs::ReadDir.into())?;
+    for entry in entries {
+        let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+        if !is_link {
+            ruleset = allow_around(ruleset, &entry.path(), access, hidden)?;
+        }
+    }
+    Ok(ruleset)
 }
 
 /// Adds a rule for a path; one that isn't there, or can't be opened, needs none.
@@ -98,4 +130,84 @@ fn allow(
     ruleset
         .add_rule(PathBeneath::new(opened, access))
         .map_err(|error| ConfinementError::Refused(error.to_string()))
+}
+
+/// What stands behind the mounts of a sandbox: only these places can be changed, whatever else is writable.
+pub(crate) fn sandboxed(files: &crate::inner::Files) -> Result<OwnedFd, ConfinementError> {
+    let ruleset = handle(AccessFs::from_write(NEWEST))?;
+    let mut ruleset = writable(ruleset, &files.writable, AccessFs::from_write(NEWEST))?;
+    for path in ["/tmp", "/var/tmp", "/dev", "/run"] {
+        ruleset = allow(ruleset, Path::new(path), AccessFs::from_write(NEWEST))?;
+    }
+    finish(ruleset)
+}
+
+/// The rules of a sandbox without mounts: what is hidden is left out of what can be read.
+pub(crate) fn sandboxed_alone(files: &crate::inner::Files) -> Result<OwnedFd, ConfinementError> {
+    let ruleset = handle(AccessFs::from_all(NEWEST))?;
+    let mut ruleset = writable(ruleset, &files.writable, AccessFs::from_all(NEWEST))?;
+    let read = AccessFs::from_read(NEWEST);
+    let mut readable = Vec::new();
+    around(Path::new("/"), &files.hidden, &mut readable);
+    for path in readable.iter().chain(&files.shown) {
+        ruleset = allow(ruleset, path, read)?;
+    }
+    // Names can be listed everywhere; contents can't be read.
+    ruleset = allow(ruleset, Path::new("/"), AccessFs::ReadDir.into())?;
+    let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
+    for path in DEVICES.iter().filter(|path| !path.starts_with("/dev/pt")) {
+        ruleset = allow(ruleset, Path::new(path), device)?;
+    }
+    let shared_memory = AccessFs::from_all(NEWEST) & !AccessFs::Execute;
+    ruleset = allow(ruleset, Path::new("/dev/shm"), shared_memory)?;
+    finish(ruleset)
+}
+
+fn handle(access: BitFlags<AccessFs>) -> Result<RulesetCreated, ConfinementError> {
+    let refused = |error: landlock::RulesetError| ConfinementError::Refused(error.to_string());
+    Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(access)
+        .map_err(refused)?
+        .scope(Scope::from_all(NEWEST))
+        .map_err(refused)?
+        .create()
+        .map_err(refused)
+}
+
+fn writable(
+    mut ruleset: RulesetCreated,
+    paths: &[PathBuf],
+    access: BitFlags<AccessFs>,
+) -> Result<RulesetCreated, ConfinementError> {
+    for path in paths {
+        ruleset = allow(ruleset, path, access)?;
+    }
+    Ok(ruleset)
+}
+
+fn finish(ruleset: RulesetCreated) -> Result<OwnedFd, ConfinementError> {
+    Option::<OwnedFd>::from(ruleset)
+        .ok_or_else(|| ConfinementError::Refused("no ruleset was made".to_owned()))
+}
+
+/// Everything in a folder but the hidden paths, as few paths as possible.
+fn around(folder: &Path, hidden: &[PathBuf], found: &mut Vec<PathBuf>) {
+    /// More are not worth the time; what is left out then can't be read.
+    const MOST: usize = 20_000;
+    if hidden.iter().any(|path| folder.starts_with(path)) {
+        return;
+    }
+    if !hidden.iter().any(|path| path.starts_with(folder)) {
+        found.push(folder.to_path_buf());
+        return;
+    }
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        if found.len() < MOST {
+            around(&entry.path(), hidden, found);
+        }
+    }
 }

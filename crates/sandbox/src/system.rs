@@ -75,9 +75,9 @@ const HOME_FILES: [&str; 12] = [
 /// Which paths of the system a confined process may use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SystemPaths {
-    /// What it may read.
+    /// Readable paths.
     pub readable: Vec<PathBuf>,
-    /// What it may read and run.
+    /// Readable and executable paths.
     pub executable: Vec<PathBuf>,
     /// The folders of the search path.
     pub searched: Vec<PathBuf>,

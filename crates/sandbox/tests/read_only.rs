@@ -239,3 +239,36 @@ fn the_repository_of_a_linked_worktree_is_found() {
     let common = project.join(".git").canonicalize().unwrap();
     assert!(found.contains(&common), "{found:?}");
 }
+
+#[test]
+fn hidden_files_are_not_read_and_everything_beside_them_is() {
+    let place = Place::new();
+    let project = place.path("project");
+    for (name, text) in [
+        (".env", "canary-1"),
+        ("packages/web/.env", "canary-2"),
+        ("packages/web/app.txt", "app"),
+        ("packages/other.txt", "other"),
+    ] {
+        std::fs::create_dir_all(project.join(name).parent().unwrap()).unwrap();
+        std::fs::write(project.join(name), text).unwrap();
+    }
+    std::os::unix::fs::symlink(".env", project.join("link")).unwrap();
+    std::os::unix::fs::symlink("../beside/secret.txt", project.join("out")).unwrap();
+    let mut policy = place.policy();
+    policy.hidden = vec![project.join(".env"), project.join("packages/web/.env")];
+    let output = place.run_with(
+        &policy,
+        "ls -a . packages/web; cat notes.txt packages/web/app.txt packages/other.txt; \
+         cat .env packages/web/.env link out ./packages/../.env; grep -r canary .",
+    );
+    let text = words(&output);
+    assert!(text.contains(".env"), "names are listed: {text}");
+    for shown in ["notes", "app", "other"] {
+        assert!(text.contains(shown), "{shown}: {text}");
+    }
+    assert!(
+        !text.contains("canary-") && !text.contains("secret\n"),
+        "{text}"
+    );
+}

@@ -1,0 +1,173 @@
+//! Connections to the proxy, from the greeting of the bridge to their end.
+
+use crate::http::{self, LONGEST_HEAD, Request};
+use crate::reach::Unreached;
+use crate::socks::{self, Answer};
+use crate::{Shared, Wanted};
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, copy_bidirectional_with_sizes};
+use tokio::net::{TcpStream, UnixListener, UnixStream};
+use tokio::task::JoinSet;
+
+/// How much is copied at once.
+const CHUNK: usize = 256 * 1024;
+/// How long a client may take to say what it wants.
+const HEAD_LIMIT: Duration = Duration::from_secs(60);
+
+pub(crate) async fn listen(listener: UnixListener, shared: Arc<Shared>) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => {
+                let Ok((stream, _)) = accepted else {
+                    // Out of descriptors: those that end make room.
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                };
+                let shared = Arc::clone(&shared);
+                connections.spawn(async move {
+                    if let Err(error) = serve(stream, &shared).await {
+                        tracing::trace!(%error, "a connection of the sandbox ended");
+                    }
+                });
+            }
+            Some(_) = connections.join_next() => {}
+        }
+    }
+}
+
+async fn serve(mut stream: UnixStream, shared: &Shared) -> io::Result<()> {
+    let greeting = tokio::time::timeout(HEAD_LIMIT, read_until(&mut stream, b"\n", 512)).await??;
+    let greeting = String::from_utf8_lossy(&greeting).into_owned();
+    let mut words = greeting.trim_end().splitn(3, ' ');
+    let (Some("LATHE1"), Some(kind), command) = (words.next(), words.next(), words.next()) else {
+        return Err(io::Error::from(io::ErrorKind::InvalidData));
+    };
+    let command = command.unwrap_or_default().to_owned();
+    let own = {
+        let policy = shared.policy.read();
+        if kind == "http" {
+            policy.own_http_proxy
+        } else {
+            policy.own_socks_proxy
+        }
+    };
+    if let Some(port) = own {
+        let mut theirs = TcpStream::connect(("127.0.0.1", port)).await?;
+        return join(&mut stream, &mut theirs).await;
+    }
+    match kind {
+        "http" => serve_http(stream, shared, command).await,
+        _ => serve_socks(stream, shared, command).await,
+    }
+}
+
+/// Reads byte by byte up to an end, so that nothing behind it is taken.
+async fn read_until<R: AsyncRead + Unpin>(
+    reader: &mut R,
+    end: &[u8],
+    most: usize,
+) -> io::Result<Vec<u8>> {
+    let mut read = Vec::with_capacity(256);
+    while !read.ends_with(end) {
+        if read.len() >= most {
+            return Err(io::Error::from(io::ErrorKind::InvalidData));
+        }
+        read.push(reader.read_u8().await?);
+    }
+    Ok(read)
+}
+
+async fn serve_http(stream: UnixStream, shared: &Shared, command: String) -> io::Result<()> {
+    let mut stream = tokio::io::BufReader::new(stream);
+    let head = tokio::time::timeout(
+        HEAD_LIMIT,
+        read_until(&mut stream, b"\r\n\r\n", LONGEST_HEAD),
+    )
+    .await??;
+    let request = match http::parse(&head) {
+        Ok(request) => request,
+        Err(error) => return refuse(&mut stream, "400 Bad Request", &error.to_string()).await,
+    };
+    let (Request::Connect { host, port } | Request::Forward { host, port, .. }) = &request;
+    let wanted = Wanted {
+        host: host.clone(),
+        port: *port,
+        command,
+    };
+    let mut server = match shared.reach(&wanted).await {
+        Ok(server) => server,
+        Err(Unreached::Refused(reason)) => {
+            let text = format!("the sandbox does not allow {}: {reason}", wanted.host);
+            return refuse(&mut stream, "403 Forbidden", &text).await;
+        }
+        Err(Unreached::Failed(reason)) => {
+            let text = format!("{} was not reached: {reason}", wanted.host);
+            return refuse(&mut stream, "502 Bad Gateway", &text).await;
+        }
+    };
+    match request {
+        Request::Connect { .. } => {
+            stream
+                .write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                .await?;
+            join(&mut stream, &mut server).await
+        }
+        Request::Forward { head, body, .. } => {
+            server.write_all(&head).await?;
+            let mut exactly = (&mut stream).take(body);
+            tokio::io::copy(&mut exactly, &mut server).await?;
+            // The answer, and nothing else: what else the client sends is not for this server.
+            tokio::io::copy(&mut server, &mut stream).await?;
+            stream.shutdown().await
+        }
+    }
+}
+
+async fn refuse(
+    stream: &mut tokio::io::BufReader<UnixStream>,
+    status: &str,
+    text: &str,
+) -> io::Result<()> {
+    let body = format!("lathe: {text}\n");
+    let length = body.len();
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await?;
+    stream.write_all(body.as_bytes()).await?;
+    stream.shutdown().await
+}
+
+async fn serve_socks(mut stream: UnixStream, shared: &Shared, command: String) -> io::Result<()> {
+    let accepted = tokio::time::timeout(HEAD_LIMIT, socks::accept(&mut stream)).await??;
+    let Some((host, port)) = accepted else {
+        return Ok(());
+    };
+    let wanted = Wanted {
+        host,
+        port,
+        command,
+    };
+    match shared.reach(&wanted).await {
+        Ok(mut server) => {
+            socks::answer(&mut stream, Answer::Done).await?;
+            join(&mut stream, &mut server).await
+        }
+        Err(Unreached::Refused(_)) => socks::answer(&mut stream, Answer::NotAllowed).await,
+        Err(Unreached::Failed(_)) => socks::answer(&mut stream, Answer::Unreachable).await,
+    }
+}
+
+/// Copies both ways until both have ended.
+async fn join<C: AsyncRead + tokio::io::AsyncWrite + Unpin>(
+    client: &mut C,
+    server: &mut TcpStream,
+) -> io::Result<()> {
+    let _ = server.set_nodelay(true);
+    copy_bidirectional_with_sizes(client, server, CHUNK, CHUNK)
+        .await
+        .map(drop)
+}

@@ -1,0 +1,545 @@
+//! The sandbox of a session: probes what there is, and wraps commands.
+//!
+//! [`Sandbox::wrap`] turns a policy into a [`Wrapping`]: words that stand before a command, variables, and the
+//! namespaces that its process enters. The wrapping must live for as long as the command: with it go the
+//! stand-ins that protect absent files.
+
+use crate::domains::UnixSockets;
+use crate::mounts::{self, HELPER, Needs, PROXY_SOCKET};
+use crate::overlay;
+use crate::sandbox_policy::SandboxPolicy;
+use crate::state::State;
+use crate::stubs::Stubs;
+use crate::tier::{Status, Tier, find_bubblewrap};
+use crate::{Confinement, run};
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::RawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// The first word that makes our binary the helper inside a sandbox.
+pub const HELPER_WORD: &str = "__sandbox";
+/// The code with which the helper leaves if it could not set the sandbox up.
+pub const HELPER_FAILED: i32 = 125;
+/// Where the bridge to the proxy listens in a sandbox: HTTP, and SOCKS.
+pub const PROXY_PORTS: (u16, u16) = (3128, 1080);
+
+/// What a sandbox is made with.
+#[derive(Debug, Clone)]
+pub struct SandboxOptions {
+    /// Our own binary.
+    pub helper: PathBuf,
+    /// Where sessions keep what they need while they run.
+    pub state: PathBuf,
+    /// The search path, to find bubblewrap.
+    pub search_path: Option<OsString>,
+    /// The only tier that may be used; `None` is the strongest that works.
+    pub only: Option<Tier>,
+}
+
+/// The sandbox of a session. Nothing is probed or made until it is needed.
+#[derive(Debug)]
+pub struct Sandbox {
+    options: SandboxOptions,
+    status: OnceLock<Status>,
+    state: Mutex<Option<Arc<State>>>,
+    /// The namespace with the caches, by the folders that it was made for.
+    caches: Mutex<Option<Caches>>,
+}
+
+#[derive(Debug)]
+struct Caches {
+    folders: Vec<PathBuf>,
+    entry: Option<Arc<Confinement>>,
+}
+
+/// Why a command can't be run in the sandbox.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    /// There is no sandbox here.
+    #[error("there is no sandbox on this machine: {reasons}")]
+    Unavailable {
+        /// Why not.
+        reasons: String,
+    },
+    /// The session's folder can't be made.
+    #[error("the sandbox can't keep its files in {}: {source}", folder.display())]
+    State {
+        /// Where.
+        folder: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A protected path can't be held.
+    #[error("a protected path can't be held: {0}")]
+    Protect(io::Error),
+}
+
+/// A command to wrap.
+#[derive(Debug, Clone)]
+pub struct Request<'a> {
+    /// Where it runs.
+    pub directory: &'a Path,
+    /// Files outside that it must be able to read.
+    pub files: &'a [PathBuf],
+    /// Descriptors that it keeps beside the standard three.
+    pub keeps: &'a [RawFd],
+    /// Whether it has a terminal of its own to talk to.
+    pub terminal: bool,
+    /// The socket of the proxy, and the name of this command there.
+    pub proxy: Option<(&'a Path, &'a str)>,
+}
+
+/// What stands before a command.
+#[derive(Debug)]
+pub struct Wrapping {
+    /// Words before the command.
+    pub words: Vec<OsString>,
+    /// Variables that the command gets.
+    pub variables: Vec<(OsString, OsString)>,
+    /// What the process enters before it becomes the first of the words.
+    pub entry: Option<Arc<Confinement>>,
+    /// How many processes stand between the one that is started and the command.
+    pub processes_between: usize,
+    /// Keeps the folder and the stand-ins.
+    _held: (Arc<State>, Stubs),
+}
+
+impl Sandbox {
+    /// A sandbox that nothing has been asked of yet.
+    #[must_use]
+    pub fn new(options: SandboxOptions) -> Self {
+        Self {
+            options,
+            status: OnceLock::new(),
+            state: Mutex::default(),
+            caches: Mutex::default(),
+        }
+    }
+
+    /// What there is on this machine. Probed at the first call.
+    pub fn status(&self) -> &Status {
+        self.status.get_or_init(|| self.probe())
+    }
+
+    /// The tier that commands run in.
+    pub fn tier(&self) -> Tier {
+        self.status().tier
+    }
+
+    /// The folder that commands see as `/tmp`. Made if it isn't there yet.
+    ///
+    /// # Errors
+    /// If it can't be made.
+    pub fn temporary_folder(&self) -> Result<PathBuf, SandboxError> {
+        self.state().map(|state| state.temporary())
+    }
+
+    /// A folder for sockets of the session, with a short path. Goes with the session.
+    ///
+    /// # Errors
+    /// If it can't be made.
+    pub fn socket_folder(&self) -> Result<PathBuf, SandboxError> {
+        let state = self.state()?;
+        state.sockets().map_err(|source| SandboxError::State {
+            folder: std::env::temp_dir(),
+            source,
+        })
+    }
+
+    fn state(&self) -> Result<Arc<State>, SandboxError> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(state) = &*state {
+            return Ok(Arc::clone(state));
+        }
+        let made = State::new(&self.options.state).map_err(|source| SandboxError::State {
+            folder: self.options.state.clone(),
+            source,
+        })?;
+        Ok(Arc::clone(state.insert(Arc::new(made))))
+    }
+
+    /// Tries the tiers from the strongest on.
+    fn probe(&self) -> Status {
+        let mut status = Status {
+            tier: Tier::None,
+            missing: Vec::new(),
+            bubblewrap: find_bubblewrap(self.options.search_path.as_deref()),
+            caches: false,
+        };
+        if cfg!(target_os = "macos") {
+            if Path::new(crate::seatbelt::PROGRAM).exists() {
+                status.tier = Tier::Seatbelt;
+            } else {
+                status.missing.push("sandbox-exec is not there".to_owned());
+            }
+            return status;
+        }
+        let wanted = |tier: Tier| self.options.only.is_none_or(|only| only == tier);
+        if wanted(Tier::Bubblewrap) {
+            match &status.bubblewrap {
+                Some(program) => match self.try_bubblewrap(program) {
+                    Ok(()) => status.tier = Tier::Bubblewrap,
+                    Err(reason) => status.missing.push(format!("bubblewrap: {reason}")),
+                },
+                None => status
+                    .missing
+                    .push("bubblewrap is not installed (package `bubblewrap`)".to_owned()),
+            }
+        }
+        if status.tier == Tier::None && wanted(Tier::Namespaces) {
+            match self.try_namespaces() {
+                Ok(()) => status.tier = Tier::Namespaces,
+                Err(reason) => status.missing.push(format!("user namespaces: {reason}")),
+            }
+        }
+        let support = crate::support();
+        if status.tier == Tier::None && wanted(Tier::Landlock) {
+            if support.confines_reads() {
+                status.tier = Tier::Landlock;
+            } else {
+                status
+                    .missing
+                    .push("the kernel has no Landlock or no seccomp".to_owned());
+            }
+        }
+        status
+    }
+
+    fn try_bubblewrap(&self, program: &Path) -> Result<(), ProbeError> {
+        let mut words = vec![program.as_os_str().to_owned()];
+        words.extend(
+            isolation(Privileges::of_process(), false)
+                .into_iter()
+                .map(Into::into),
+        );
+        words.extend(["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"].map(Into::into));
+        // The helper too: a program that isn't one (an embedder) has no sandbox.
+        words.extend(["--tmpfs", "/run", "--ro-bind"].map(Into::into));
+        words.push(self.options.helper.clone().into_os_string());
+        words.extend([HELPER, "--", HELPER, HELPER_WORD, "--inside", "--internet"].map(Into::into));
+        words.extend(["--", "/bin/true"].map(Into::into));
+        run::succeeds(&words)
+    }
+
+    fn try_namespaces(&self) -> Result<(), ProbeError> {
+        let mut words = vec![self.options.helper.clone().into_os_string()];
+        words.extend(
+            [
+                HELPER_WORD,
+                "--namespaces",
+                "user",
+                "--internet",
+                "--",
+                "/bin/true",
+            ]
+            .map(Into::into),
+        );
+        run::succeeds(&words)
+    }
+
+    /// The namespace where changes of caches stay apart; `None` where that can't be had.
+    fn cache_namespace(&self, folders: &[PathBuf], state: &State) -> Option<Arc<Confinement>> {
+        let mut caches = self.caches.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = caches.as_ref()
+            && known.folders == folders
+        {
+            return known.entry.clone();
+        }
+        let made = overlay::make(folders, state.folder());
+        let entry = match made {
+            Ok(namespaces) => namespaces.map(|it| Arc::new(Confinement::entering(it))),
+            Err(error) => {
+                tracing::debug!(%error, "caches can only be read in the sandbox");
+                None
+            }
+        };
+        *caches = Some(Caches {
+            folders: folders.to_vec(),
+            entry: entry.clone(),
+        });
+        entry
+    }
+
+    /// What stands before a command with this policy.
+    ///
+    /// # Errors
+    /// If there is no sandbox, or it can't be prepared. The command must not run then.
+    pub fn wrap(
+        &self,
+        policy: &SandboxPolicy,
+        request: &Request<'_>,
+    ) -> Result<Wrapping, SandboxError> {
+        let status = self.status();
+        if !status.tier.confines() {
+            return Err(SandboxError::Unavailable {
+                reasons: status.missing.join("; "),
+            });
+        }
+        let state = self.state()?;
+        let mut stubs = Stubs::new(state.folder());
+        let mut words;
+        let mut entry = None;
+        let privileges = Privileges::needed(policy);
+        match status.tier {
+            Tier::Seatbelt => {
+                words = crate::seatbelt::words(policy, &state.temporary());
+            }
+            Tier::Landlock | Tier::None => {
+                words = vec![
+                    self.options.helper.clone().into_os_string(),
+                    HELPER_WORD.into(),
+                ];
+                words.extend(bounds(policy, status.tier, privileges));
+                words.extend(readable(policy, request, &self.options, &state));
+            }
+            Tier::Bubblewrap | Tier::Namespaces => {
+                entry = self.cache_namespace(&policy.caches, &state);
+                let inside = status.tier == Tier::Bubblewrap;
+                let needs = Needs {
+                    files: request.files,
+                    helper: Some(self.options.helper.as_path()),
+                    proxy: request.proxy.map(|(socket, _)| socket),
+                    caches: entry.is_some(),
+                };
+                let plan = mounts::plan(policy, &state, &needs, &mut stubs)
+                    .map_err(SandboxError::Protect)?;
+                words = if let (true, Some(program)) = (inside, &status.bubblewrap) {
+                    self.bubblewrap_words(program, &plan, privileges, request)
+                } else {
+                    self.namespace_words(&plan, privileges, request)
+                };
+                words.extend(bounds(policy, status.tier, privileges));
+                if let Some((_, name)) = request.proxy {
+                    words.extend(["--bridge", PROXY_SOCKET, "--name", name].map(OsString::from));
+                }
+            }
+        }
+        if status.tier != Tier::Seatbelt {
+            for descriptor in request.keeps {
+                words.extend(["--keep".into(), OsString::from(descriptor.to_string())]);
+            }
+            words.push("--".into());
+        }
+        Ok(Wrapping {
+            words,
+            variables: variables(status.tier, request, &state),
+            entry,
+            processes_between: match status.tier {
+                Tier::Bubblewrap | Tier::Namespaces => 2,
+                Tier::Landlock | Tier::Seatbelt | Tier::None => 0,
+            },
+            _held: (state, stubs),
+        })
+    }
+
+    fn bubblewrap_words(
+        &self,
+        program: &Path,
+        plan: &[mounts::Mount],
+        privileges: Privileges,
+        request: &Request<'_>,
+    ) -> Vec<OsString> {
+        let mut words = vec![program.as_os_str().to_owned()];
+        words.extend(
+            isolation(privileges, !request.terminal)
+                .into_iter()
+                .map(Into::into),
+        );
+        words.extend(["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"].map(Into::into));
+        for file in ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus"] {
+            words.extend(["--ro-bind-try", file, file].map(Into::into));
+        }
+        words.extend(mounts::bubblewrap_arguments(plan));
+        words.push("--chdir".into());
+        words.push(request.directory.into());
+        words.extend(["--", HELPER, HELPER_WORD, "--inside"].map(Into::into));
+        words
+    }
+
+    fn namespace_words(
+        &self,
+        plan: &[mounts::Mount],
+        privileges: Privileges,
+        request: &Request<'_>,
+    ) -> Vec<OsString> {
+        let users = match privileges {
+            Privileges::Root => "none",
+            Privileges::OwnNamespace => "user",
+        };
+        vec![
+            self.options.helper.clone().into_os_string(),
+            HELPER_WORD.into(),
+            "--namespaces".into(),
+            users.into(),
+            "--mounts".into(),
+            mounts::encode(plan),
+            "--directory".into(),
+            request.directory.into(),
+        ]
+    }
+}
+
+/// Why a probe failed.
+pub(crate) use crate::run::ProbeError;
+
+/// With which rights the processes of a sandbox run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Privileges {
+    /// A user namespace in which this user is the only one: no rights at all.
+    OwnNamespace,
+    /// Root, with the right to use other people's files in writable folders and nothing else.
+    Root,
+}
+
+impl Privileges {
+    fn of_process() -> Self {
+        Self::OwnNamespace
+    }
+
+    /// Root needs rights over the files of others only if a writable folder belongs to somebody else.
+    fn needed(policy: &SandboxPolicy) -> Self {
+        // SAFETY: the call only reports a number.
+        let is_root = unsafe { libc::geteuid() } == 0;
+        let foreign = |path: &PathBuf| path.metadata().is_ok_and(|metadata| metadata.uid() != 0);
+        if is_root && policy.writable.iter().any(foreign) {
+            Self::Root
+        } else {
+            Self::OwnNamespace
+        }
+    }
+}
+
+/// What bubblewrap takes away.
+fn isolation(privileges: Privileges, new_session: bool) -> Vec<&'static str> {
+    let mut words = match privileges {
+        Privileges::OwnNamespace => vec![
+            "--unshare-all",
+            "--unshare-user",
+            "--disable-userns",
+            "--cap-drop",
+            "ALL",
+        ],
+        Privileges::Root => vec![
+            "--unshare-ipc",
+            "--unshare-pid",
+            "--unshare-net",
+            "--unshare-uts",
+            "--unshare-cgroup-try",
+            "--cap-drop",
+            "ALL",
+            "--cap-add",
+            "CAP_DAC_OVERRIDE",
+            "--cap-add",
+            "CAP_FOWNER",
+            "--cap-add",
+            "CAP_CHOWN",
+            // For the helper, which gives everything but the three above up for good.
+            "--cap-add",
+            "CAP_SETPCAP",
+        ],
+    };
+    words.extend(["--die-with-parent", "--as-pid-1"]);
+    if new_session {
+        words.push("--new-session");
+    }
+    words
+}
+
+/// What the helper applies to the command itself.
+fn bounds(policy: &SandboxPolicy, tier: Tier, privileges: Privileges) -> Vec<OsString> {
+    let mut words: Vec<OsString> = Vec::new();
+    let own_network = tier != Tier::Landlock;
+    if own_network {
+        words.push("--internet".into());
+    } else {
+        words.push("--shared-system".into());
+    }
+    if policy.network.unix_sockets != UnixSockets::None {
+        words.push("--unix-sockets".into());
+    }
+    if policy.network.no_listening {
+        words.push("--no-listening".into());
+    }
+    if privileges == Privileges::Root {
+        words.push("--root".into());
+    }
+    let limits = policy.limits;
+    for (name, value) in [
+        ("--processes", limits.processes),
+        ("--memory", limits.memory),
+        ("--file-size", limits.file_size),
+    ] {
+        if value > 0 {
+            words.extend([name.into(), OsString::from(value.to_string())]);
+        }
+    }
+    let caches: &[PathBuf] = if own_network { &policy.caches } else { &[] };
+    for path in policy.writable.iter().chain(caches) {
+        words.extend(["--write".into(), path.clone().into_os_string()]);
+    }
+    words
+}
+
+/// What may be read where nothing can be mounted, and the session's own folder for temporary files.
+fn readable(
+    policy: &SandboxPolicy,
+    request: &Request<'_>,
+    options: &SandboxOptions,
+    state: &State,
+) -> Vec<OsString> {
+    let mut words: Vec<OsString> = Vec::new();
+    for path in policy.hidden.iter().chain([&options.state]) {
+        words.extend(["--hide".into(), path.clone().into_os_string()]);
+    }
+    let temporary = state.temporary();
+    let shown = policy.shown.iter().chain(request.files);
+    for path in shown.chain([&options.helper, &temporary]) {
+        words.extend(["--show".into(), path.clone().into_os_string()]);
+    }
+    words.extend(["--write".into(), temporary.into_os_string()]);
+    words
+}
+
+fn variables(tier: Tier, request: &Request<'_>, state: &State) -> Vec<(OsString, OsString)> {
+    let mut variables: Vec<(OsString, OsString)> = Vec::new();
+    let temporary = match tier {
+        Tier::Bubblewrap | Tier::Namespaces => OsString::from("/tmp"),
+        Tier::Landlock | Tier::Seatbelt | Tier::None => state.temporary().into_os_string(),
+    };
+    variables.push(("TMPDIR".into(), temporary.clone()));
+    if tier == Tier::Landlock {
+        // Caches can only be read there; tools that insist on writing get a place.
+        for (name, folder) in [
+            ("XDG_CACHE_HOME", "cache"),
+            ("npm_config_cache", "npm"),
+            ("PIP_CACHE_DIR", "pip"),
+            ("GOCACHE", "go"),
+        ] {
+            variables.push((name.into(), Path::new(&temporary).join(folder).into()));
+        }
+    }
+    if request.proxy.is_some() {
+        let (http, socks) = PROXY_PORTS;
+        let http = format!("http://127.0.0.1:{http}");
+        let socks = format!("socks5h://127.0.0.1:{socks}");
+        for name in ["HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"] {
+            variables.push((name.into(), http.clone().into()));
+        }
+        for name in ["ALL_PROXY", "all_proxy"] {
+            variables.push((name.into(), socks.clone().into()));
+        }
+        for name in ["NO_PROXY", "no_proxy"] {
+            variables.push((name.into(), "localhost,127.0.0.1,::1".into()));
+        }
+        // ssh knows no proxies; it runs a program that does.
+        let connect = format!("{HELPER} {HELPER_WORD} --connect %h %p");
+        variables.push((
+            "GIT_SSH_COMMAND".into(),
+            format!("ssh -o ProxyCommand='{connect}' -o ControlMaster=no").into(),
+        ));
+    }
+    variables
+}

@@ -1,0 +1,230 @@
+//! What a command in the sandbox may do: the one policy that the kernel, the proxy and the file tools apply.
+//!
+//! Of several entries that hold a path, the deepest one counts, so that a folder can be writable in a
+//! protected one. Of two entries for the same path, the stricter one counts.
+
+use crate::domains::NetworkPolicy;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// What a command in the sandbox may do. Paths are absolute, with links followed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SandboxPolicy {
+    /// Folders (or files) that may be written.
+    pub writable: Vec<PathBuf>,
+    /// What may not be written although it is in a writable folder.
+    pub protected: Vec<Protected>,
+    /// Files and folders that may not be read.
+    pub hidden: Vec<PathBuf>,
+    /// What may be read although it is in a hidden folder.
+    pub shown: Vec<PathBuf>,
+    /// Folders that stay readable although they lie in a place that every sandbox has to itself (`/tmp`).
+    pub visible: Vec<PathBuf>,
+    /// Folders whose content is there to read, and whose changes stay in the sandbox.
+    pub caches: Vec<PathBuf>,
+    /// The network.
+    pub network: NetworkPolicy,
+    /// What the processes may use up.
+    pub limits: ResourceLimits,
+}
+
+/// A path that may not be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Protected {
+    /// The path.
+    pub path: PathBuf,
+    /// What is done while it doesn't exist.
+    pub absent: Absent,
+}
+
+/// What is done about a protected path that doesn't exist.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Absent {
+    /// Nothing: it can be made.
+    Ignored,
+    /// An empty file stands there while the command runs.
+    File,
+    /// An empty folder stands there while the command runs.
+    Folder,
+    /// A file with this text stands there while the command runs.
+    Text(String),
+}
+
+/// What the processes of a command may use up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ResourceLimits {
+    /// How many processes there may be.
+    pub processes: u64,
+    /// How many bytes of memory one process may have for its data; 0 is no limit.
+    pub memory: u64,
+    /// How many bytes one file may have.
+    pub file_size: u64,
+}
+
+impl Default for ResourceLimits {
+    fn default() -> Self {
+        Self {
+            processes: 4096,
+            memory: 0,
+            file_size: 64 << 30,
+        }
+    }
+}
+
+/// Why a path may not be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// It is in no folder that may be written.
+    OutsideOfWritable,
+    /// It is protected by this entry.
+    Protected(PathBuf),
+    /// It is hidden by this entry.
+    Hidden(PathBuf),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OutsideOfWritable => {
+                formatter.write_str("it is outside the folders that may be written")
+            }
+            Self::Protected(path) => write!(formatter, "{} is protected", path.display()),
+            Self::Hidden(path) => write!(formatter, "{} is hidden", path.display()),
+        }
+    }
+}
+
+impl Refusal {
+    /// What a person can change so that the path may be used.
+    #[must_use]
+    pub fn remedy(&self, path: &Path) -> String {
+        match self {
+            Self::OutsideOfWritable => format!(
+                "to allow it, add \"{}\" to sandbox.filesystem.allowWrite",
+                path.parent().unwrap_or(path).display()
+            ),
+            Self::Protected(_) => {
+                "it stays protected in the sandbox; a person can run the command outside of it"
+                    .to_owned()
+            }
+            Self::Hidden(path) => format!(
+                "to allow it, add \"{}\" to sandbox.filesystem.allowRead",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl SandboxPolicy {
+    /// Whether a path may be written.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check_write(&self, path: &Path) -> Result<(), Refusal> {
+        let writable = deepest(self.writable.iter().chain(&self.caches), path);
+        let protected = deepest(self.protected.iter().map(|entry| &entry.path), path);
+        match (writable, protected) {
+            (Some(writable), Some(protected)) if depth(protected) >= depth(writable) => {
+                Err(Refusal::Protected(protected.clone()))
+            }
+            (Some(_), _) => Ok(()),
+            (None, _) if is_free(path) && deepest(self.visible.iter(), path).is_none() => Ok(()),
+            (None, _) => Err(Refusal::OutsideOfWritable),
+        }
+    }
+
+    /// Whether a path may be read.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check_read(&self, path: &Path) -> Result<(), Refusal> {
+        let Some(hidden) = deepest(self.hidden.iter(), path) else {
+            return Ok(());
+        };
+        match deepest(self.shown.iter(), path) {
+            Some(shown) if depth(shown) > depth(hidden) => Ok(()),
+            _ => Err(Refusal::Hidden(hidden.clone())),
+        }
+    }
+}
+
+/// The deepest of the entries that hold a path.
+fn deepest<'a>(entries: impl Iterator<Item = &'a PathBuf>, path: &Path) -> Option<&'a PathBuf> {
+    entries
+        .filter(|entry| path.starts_with(entry))
+        .max_by_key(|entry| depth(entry))
+}
+
+pub(crate) fn depth(path: &Path) -> usize {
+    path.components().count()
+}
+
+/// Whether a path is a place that every command has to itself: temporary files, and devices.
+fn is_free(path: &Path) -> bool {
+    ["/tmp", "/dev", "/run", "/proc"]
+        .iter()
+        .any(|free| path.starts_with(free))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy() -> SandboxPolicy {
+        let protected = |path: &str| Protected {
+            path: path.into(),
+            absent: Absent::Ignored,
+        };
+        SandboxPolicy {
+            writable: vec!["/w".into(), "/w/.lathe/worktrees/a".into()],
+            protected: vec![protected("/w/.lathe"), protected("/w/.git/hooks")],
+            hidden: vec!["/home/u/.ssh".into()],
+            shown: vec!["/home/u/.ssh/known_hosts".into()],
+            ..SandboxPolicy::default()
+        }
+    }
+
+    #[test]
+    fn the_deepest_entry_decides_about_writes() {
+        let policy = policy();
+        let check = |path: &str| policy.check_write(Path::new(path));
+        assert_eq!(check("/w/src/x"), Ok(()));
+        assert_eq!(check("/w/.lathe/worktrees/a/x"), Ok(()));
+        assert_eq!(
+            check("/w/.lathe/settings.json"),
+            Err(Refusal::Protected("/w/.lathe".into()))
+        );
+        assert_eq!(
+            check("/w/.git/hooks/pre-commit"),
+            Err(Refusal::Protected("/w/.git/hooks".into()))
+        );
+        assert_eq!(check("/w/.git/index"), Ok(()));
+        assert_eq!(check("/wx"), Err(Refusal::OutsideOfWritable));
+        assert_eq!(check("/etc/passwd"), Err(Refusal::OutsideOfWritable));
+        assert_eq!(check("/tmp/x"), Ok(()));
+    }
+
+    #[test]
+    fn a_hidden_folder_can_have_readable_files() {
+        let policy = policy();
+        let check = |path: &str| policy.check_read(Path::new(path));
+        assert_eq!(check("/home/u/.sshx"), Ok(()));
+        assert_eq!(check("/home/u/.ssh/known_hosts"), Ok(()));
+        assert_eq!(
+            check("/home/u/.ssh/id_rsa"),
+            Err(Refusal::Hidden("/home/u/.ssh".into()))
+        );
+    }
+
+    #[test]
+    fn a_refusal_says_how_to_allow_it() {
+        let path = Path::new("/etc/app/x");
+        let remedy = Refusal::OutsideOfWritable.remedy(path);
+        assert!(
+            remedy.contains("\"/etc/app\" to sandbox.filesystem.allowWrite"),
+            "{remedy}"
+        );
+        let remedy = Refusal::Hidden("/home/u/.ssh".into()).remedy(path);
+        assert!(remedy.contains("allowRead"), "{remedy}");
+    }
+}
