@@ -401,7 +401,7 @@ impl ModelError {
                 NetworkTrouble::Certificate => {
                     "if a company proxy inspects TLS, name its CA file in NODE_EXTRA_CA_CERTS (added to the system's) or SSL_CERT_FILE (instead of them)"
                 }
-                NetworkTrouble::Tls => "check that the address is https, and what stands between",
+                NetworkTrouble::Tls => "check that the address is https, and any proxy in between",
                 NetworkTrouble::Proxy => {
                     "check HTTPS_PROXY, HTTP_PROXY and ALL_PROXY; NO_PROXY lists hosts to reach directly"
                 }
@@ -453,7 +453,7 @@ impl ModelError {
             }
             Self::NotFound(_) => {
                 format!(
-                    "check providers.{provider}.baseUrl: {url} does not exist (model {model}; Azure wants …/openai/v1 and the deployment's name)"
+                    "check providers.{provider}.baseUrl: {url} does not exist (model {model}; Azure needs …/openai/v1 and the deployment's name)"
                 )
             }
             Self::Server(_) => format!("try again; {url} has trouble"),

@@ -72,6 +72,7 @@ pub mod recovery;
 pub mod request;
 mod responses;
 pub mod router;
+pub mod search;
 mod text_calls;
 pub mod trial;
 mod wire;

@@ -68,4 +68,9 @@ pub trait Provider: Send + Sync {
     ) -> BoxFuture<'static, Result<bool, ModelError>> {
         Box::pin(std::future::ready(Ok(false)))
     }
+
+    /// What the person should know about how requests were sent: each thing once.
+    fn remarks(&self) -> Vec<String> {
+        Vec::new()
+    }
 }

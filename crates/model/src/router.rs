@@ -42,8 +42,14 @@ pub type StoredKey = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 pub struct Keys {
     /// Makes a helper out of the command of a setting.
     pub helper: Option<HelperOf>,
+    /// The same for a command that signs a person in, which may take minutes.
+    pub sign_in: Option<HelperOf>,
     /// A key that was stored for a provider.
     pub stored: Option<StoredKey>,
+    /// The command that renews the sign-in at AWS.
+    pub aws_refresh: Option<String>,
+    /// The command that prints AWS credentials.
+    pub aws_export: Option<String>,
 }
 
 /// Sends each request to the provider of its model.
@@ -304,6 +310,7 @@ impl Shared {
             KeySource::Helper(_) => format!("providers.{}.apiKeyHelper", entry.name),
             KeySource::None => format!("providers.{}.apiKeyEnv or headers", entry.name),
         };
+        let client_app = crate::anthropic::config::client_app(&self.environment);
         Connection::new(ConnectionParts {
             provider: &entry.name,
             base: entry.base_url.as_deref().unwrap_or_default(),
@@ -311,7 +318,7 @@ impl Shared {
             headers: &entry.headers,
             query: &entry.query,
             network: &self.network,
-            client_app: self.environment.get(Variable::ClientApp),
+            client_app: client_app.as_deref(),
             authorizer,
             key_hint,
         })
@@ -324,7 +331,7 @@ impl Shared {
             &self.network,
             cloud.region.as_deref(),
             cloud.profile.as_deref(),
-            self.keys.helper.clone(),
+            self.keys.clone(),
         )?;
         let mut entry = entry.clone();
         let of_variable = self.environment.get(Variable::BedrockBaseUrl);
@@ -528,7 +535,11 @@ impl Provider for Router {
         let facts = facts_of(&self.shared.catalog, reference.provider, reference.model);
         let plain = rewritten(request, model, entry);
         let name = request.model.clone();
-        let is_chat = entry.is_some_and(|entry| entry.kind == Kind::Chat);
+        // Servers on this machine leave calls in the text, whichever protocol they speak.
+        let is_chat = entry.is_some_and(|entry| {
+            entry.kind == Kind::Chat
+                || (entry.is_local() && matches!(entry.kind, Kind::Responses | Kind::Anthropic))
+        });
         let shared = Arc::clone(&self.shared);
         Box::pin(async move {
             let in_words = facts.tools == Some(false) || shared.wordy.lock().contains(&name);
@@ -570,5 +581,12 @@ impl Provider for Router {
             Ok((provider, _)) => provider.refresh_credentials(request),
             Err(_) => Box::pin(std::future::ready(Ok(false))),
         }
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let made: Vec<Arc<dyn Provider>> = self.shared.made.lock().values().cloned().collect();
+        made.iter()
+            .flat_map(|provider| provider.remarks())
+            .collect()
     }
 }

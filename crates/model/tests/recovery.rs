@@ -276,7 +276,7 @@ fn with_fallback() -> RecoveryPolicy {
         rewrite: Arc::new(rewrite),
     };
     RecoveryPolicy {
-        fallback: Some(fallback),
+        fallbacks: vec![fallback],
         ..quick()
     }
 }

@@ -180,7 +180,7 @@ async fn a_request_carries_who_what_and_which_version() {
     assert_eq!(sent.header("x-team"), Some("blue"));
     let agent = sent.header("user-agent").unwrap();
     assert!(
-        agent.starts_with("lathe/") && agent.ends_with("(client-app/editor/2)"),
+        agent.starts_with("lathe/") && agent.ends_with("(editor/2)"),
         "{agent}"
     );
     assert_eq!(

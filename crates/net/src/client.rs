@@ -81,6 +81,8 @@ pub struct ClientOptions {
     pub timeout: Option<Duration>,
     /// Decides which addresses a name stands for, and so which may be reached.
     pub resolver: Option<Arc<dyn Resolve>>,
+    /// Whether bodies are given as they were sent, for a caller that unpacks them within limits of its own.
+    pub packed: bool,
 }
 
 impl Default for ClientOptions {
@@ -92,6 +94,7 @@ impl Default for ClientOptions {
             connect_timeout: None,
             timeout: None,
             resolver: None,
+            packed: false,
         }
     }
 }
@@ -103,6 +106,7 @@ type Key = (
     Option<&'static str>,
     Option<Duration>,
     Option<Duration>,
+    bool,
 );
 
 static SHARED: Mutex<Vec<(Network, Key, Client)>> = Mutex::new(Vec::new());
@@ -124,6 +128,7 @@ impl Network {
             options.user_agent,
             options.connect_timeout,
             options.timeout,
+            options.packed,
         );
         let mut shared = SHARED.lock();
         let known = shared
@@ -159,6 +164,9 @@ impl ClientOptions {
         }
         if let Some(limit) = self.timeout {
             builder = builder.timeout(limit);
+        }
+        if self.packed {
+            builder = builder.no_gzip();
         }
         if let Some(resolver) = &self.resolver {
             builder = builder.dns_resolver(Arc::clone(resolver));

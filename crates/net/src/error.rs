@@ -1,6 +1,31 @@
 use std::error::Error as _;
 use std::path::PathBuf;
 
+/// What is wrong with a file of certificates or keys.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CertificateProblem {
+    /// The system refuses to read it.
+    #[error("can't be read: {0}")]
+    Unreadable(String),
+    /// It has another format.
+    #[error("is not PEM: {0}")]
+    NotPem(String),
+    /// It is empty, or holds something else.
+    #[error("holds no certificate; it must be PEM")]
+    Empty,
+    /// The key isn't there or is encrypted.
+    #[error("has no usable key in {}: {reason}; the key must be PEM and not encrypted", .file.display())]
+    Key {
+        /// The file of the key.
+        file: PathBuf,
+        /// The reader's reason.
+        reason: String,
+    },
+    /// The TLS library refuses the pair.
+    #[error("and its key don't fit: {0}")]
+    Mismatch(String),
+}
+
 /// Why a client could not be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NetError {
@@ -19,7 +44,7 @@ pub enum NetError {
         /// The file.
         file: PathBuf,
         /// Why not.
-        reason: String,
+        reason: CertificateProblem,
     },
     /// The client certificate or its key can't be used.
     #[error(
@@ -30,7 +55,7 @@ pub enum NetError {
         /// The file.
         file: PathBuf,
         /// Why not.
-        reason: String,
+        reason: CertificateProblem,
     },
     /// The TLS library refuses the configuration.
     #[error("TLS can't be set up: {0}")]

@@ -14,13 +14,15 @@
 //! Start with [`Network::of`] and [`Network::client`].
 #![forbid(unsafe_code)]
 
+mod address;
 mod client;
 mod error;
 mod network;
 pub mod sse;
 mod trust;
 
+pub use address::{AddressClass, is_local_name};
 pub use client::{ClientOptions, Reach, Redirects, body, install_crypto, is_loopback};
-pub use error::{BodyError, NetError, innermost};
+pub use error::{BodyError, CertificateProblem, NetError, innermost};
 pub use network::{ClientIdentity, Network, Proxies};
 pub use trust::NO_SYSTEM_CERTIFICATES;

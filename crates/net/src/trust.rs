@@ -6,7 +6,7 @@
 //! their own while the connection is made, and looked at when both are there. All clients of the process
 //! share them.
 
-use crate::error::NetError;
+use crate::error::{CertificateProblem, NetError};
 use crate::network::{ClientIdentity, Network};
 use parking_lot::Mutex;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -54,7 +54,7 @@ pub(crate) fn tls_config(network: &Network) -> Result<ClientConfig, NetError> {
     let (chain, key) = client_certificate(identity)?;
     builder
         .with_client_auth_cert(chain, key)
-        .map_err(|error| identity.unusable(format!("and its key don't fit: {error}")))
+        .map_err(|error| identity.unusable(CertificateProblem::Mismatch(error.to_string())))
 }
 
 fn authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, NetError> {
@@ -65,7 +65,7 @@ fn authorities(path: &Path) -> Result<Vec<CertificateDer<'static>>, NetError> {
 }
 
 impl ClientIdentity {
-    fn unusable(&self, reason: String) -> NetError {
+    fn unusable(&self, reason: CertificateProblem) -> NetError {
         NetError::ClientCertificate {
             file: self.certificate.clone(),
             reason,
@@ -79,22 +79,23 @@ fn client_certificate(identity: &ClientIdentity) -> Result<Identity, NetError> {
     let chain = certificates(&identity.certificate).map_err(|reason| identity.unusable(reason))?;
     let file = identity.key.as_ref().unwrap_or(&identity.certificate);
     let key = PrivateKeyDer::from_pem_file(file).map_err(|error| {
-        identity.unusable(format!(
-            "has no usable key in {}: {error}; the key must be PEM and not encrypted",
-            file.display()
-        ))
+        identity.unusable(CertificateProblem::Key {
+            file: file.clone(),
+            reason: error.to_string(),
+        })
     })?;
     Ok((chain, key))
 }
 
-/// The certificates of a PEM file, or what is wrong with it.
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let pem = std::fs::read(path).map_err(|error| format!("can't be read: {error}"))?;
+/// The certificates of a PEM file.
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, CertificateProblem> {
+    let pem =
+        std::fs::read(path).map_err(|error| CertificateProblem::Unreadable(error.to_string()))?;
     let found: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&pem)
         .collect::<Result<_, _>>()
-        .map_err(|error| format!("is not PEM: {error}"))?;
+        .map_err(|error| CertificateProblem::NotPem(error.to_string()))?;
     if found.is_empty() {
-        return Err("holds no certificate; it must be PEM".to_owned());
+        return Err(CertificateProblem::Empty);
     }
     Ok(found)
 }

@@ -63,6 +63,16 @@ impl Default for AnthropicConfig {
     }
 }
 
+/// What a host says of itself for the user agent: the application, and the version of its SDK.
+pub(crate) fn client_app(environment: &Environment) -> Option<String> {
+    let app = environment.get(Variable::ClientApp);
+    let app = app.map(|app| format!("client-app/{app}"));
+    let sdk = environment.get(Variable::SdkVersion);
+    let sdk = sdk.map(|version| format!("agent-sdk/{version}"));
+    let parts: Vec<String> = app.into_iter().chain(sdk).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
 impl AnthropicConfig {
     /// The configuration as the environment describes it.
     ///
@@ -84,7 +94,7 @@ impl AnthropicConfig {
                     message: format!("{name} must be a JSON object: {error}"),
                 })?;
         }
-        config.client_app = get(Variable::ClientApp);
+        config.client_app = client_app(environment);
         if let Some(text) = environment.get(Variable::CustomHeaders) {
             config.headers = headers(text)?;
         }

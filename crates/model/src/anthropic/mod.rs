@@ -483,7 +483,7 @@ fn fixed_headers(config: &AnthropicConfig) -> Result<HeaderMap, ModelError> {
 pub(crate) fn user_agent(client_app: Option<&str>) -> HeaderValue {
     const OWN: &str = concat!("lathe/", env!("CARGO_PKG_VERSION"));
     client_app
-        .and_then(|app| HeaderValue::try_from(format!("{OWN} (client-app/{app})")).ok())
+        .and_then(|app| HeaderValue::try_from(format!("{OWN} ({app})")).ok())
         .unwrap_or_else(|| HeaderValue::from_static(OWN))
 }
 

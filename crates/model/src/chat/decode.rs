@@ -4,7 +4,7 @@ use super::Learned;
 use super::encode::SIGNATURE;
 use crate::classify_foreign;
 use crate::error::ModelError;
-use crate::wire::calls::{CallCollector, CallPiece};
+use crate::wire::calls::{CallCollector, CallIds, CallPiece};
 use crate::wire::decoding::{Decode, Unusable, broken};
 use crate::wire::emit::Emitter;
 use crate::wire::think::ThinkSplitter;
@@ -24,6 +24,7 @@ pub(crate) struct Estimate {
 /// What a decoder is made from.
 pub(crate) struct Setup {
     pub(crate) offered: Arc<Vec<String>>,
+    pub(crate) ids: CallIds,
     pub(crate) unopened: bool,
     pub(crate) estimate: Estimate,
     pub(crate) model: String,
@@ -43,6 +44,8 @@ pub(crate) struct ChatDecoder {
     estimate: Estimate,
     model: String,
     learned: Arc<Mutex<Learned>>,
+    /// `[DONE]` came.
+    said_done: bool,
     done: bool,
 }
 
@@ -71,7 +74,7 @@ struct QuickDelta<'a> {
 impl ChatDecoder {
     pub(crate) fn new(setup: Setup) -> Self {
         Self {
-            calls: CallCollector::new(setup.offered),
+            calls: CallCollector::new(setup.offered, setup.ids),
             think: ThinkSplitter::new(setup.unopened),
             reasoning: None,
             details: Vec::new(),
@@ -81,6 +84,7 @@ impl ChatDecoder {
             estimate: setup.estimate,
             model: setup.model,
             learned: setup.learned,
+            said_done: false,
             done: false,
         }
     }
@@ -89,7 +93,7 @@ impl ChatDecoder {
         let Ok(Quick { choices: [choice] }) = serde_json::from_slice::<Quick<'_>>(data) else {
             return false;
         };
-        if choice.finish_reason.is_some() || memchr_usage(data) {
+        if choice.finish_reason.is_some() || has_more(data) {
             return false;
         }
         self.content(&choice.delta.content, out);
@@ -172,8 +176,10 @@ impl ChatDecoder {
             self.refusal = true;
             self.content(text, out);
         }
-        for call in delta["tool_calls"].as_array().into_iter().flatten() {
-            self.call(call, out);
+        match &delta["tool_calls"] {
+            Value::Array(calls) => calls.iter().for_each(|call| self.call(call, out)),
+            call @ Value::Object(_) => self.call(call, out),
+            _ => {}
         }
         if delta["function_call"].is_object() {
             let call = serde_json::json!({"function": delta["function_call"]});
@@ -214,7 +220,11 @@ impl ChatDecoder {
             self.think.finish(out);
             self.end_reasoning(out);
         }
-        let function = &call["function"];
+        // Some put name and arguments beside the id.
+        let function = match &call["function"] {
+            function @ Value::Object(_) => function,
+            _ => call,
+        };
         let (arguments, whole) = match &function["arguments"] {
             Value::String(text) => (text.clone(), false),
             Value::Null => (String::new(), false),
@@ -227,7 +237,7 @@ impl ChatDecoder {
             _ => String::new(),
         };
         let piece = CallPiece {
-            index: call["index"].as_u64(),
+            index: number(&call["index"]),
             id: &id,
             name: function["name"].as_str().unwrap_or_default(),
             arguments: &arguments,
@@ -262,17 +272,14 @@ impl ChatDecoder {
         if self.think.saw_unopened {
             self.learned.lock().unopened.insert(self.model.clone());
         }
+        if self.finish.is_none() && !self.said_done && !self.calls.are_whole() {
+            // The stream was cut in the middle of a call.
+            return Err(broken());
+        }
         self.calls.finish(out);
         self.end_reasoning(out);
-        let mut usage = self.usage.take().unwrap_or_else(|| {
-            let mut guess = Usage {
-                input_tokens: self.estimate.input,
-                output_tokens: out.estimated_output(),
-                ..Usage::default()
-            };
-            guess.extra.insert("estimated".to_owned(), true.into());
-            guess
-        });
+        let usage = self.usage.take();
+        let mut usage = usage.unwrap_or_else(|| out.estimated_usage(self.estimate.input));
         let reason = match self.finish.as_deref() {
             // Whatever the server calls it, calls decide.
             _ if out.has_calls() => StopReason::ToolUse,
@@ -300,9 +307,15 @@ impl ChatDecoder {
     }
 }
 
-fn memchr_usage(data: &[u8]) -> bool {
-    data.windows(8).any(|window| window == b"\"usage\":")
-        && !data.windows(12).any(|window| window == b"\"usage\":null")
+/// Whether a chunk has, beside words, what only the careful reading takes: usage, or an error.
+fn has_more(data: &[u8]) -> bool {
+    let has = |word: &[u8]| memchr::memmem::find(data, word).is_some();
+    has(b"\"error\"") || (has(b"\"usage\"") && !has(b"\"usage\":null"))
+}
+
+/// A number, or a text that is one.
+fn number(value: &Value) -> Option<u64> {
+    value.as_u64().or_else(|| value.as_str()?.parse().ok())
 }
 
 /// Usage, from any of its dialects.
@@ -344,6 +357,7 @@ impl Decode for ChatDecoder {
             return Ok(());
         }
         if trimmed == b"[DONE]" {
+            self.said_done = true;
             return self.finish(out);
         }
         if name != b"error" && self.quick(trimmed, out) {
@@ -357,6 +371,12 @@ impl Decode for ChatDecoder {
                     &Value::String(text),
                 )));
             }
+            // Events that nothing separates.
+            Err(_) if trimmed.contains(&b'\n') => {
+                return trimmed
+                    .split(|byte| *byte == b'\n')
+                    .try_for_each(|line| self.event(name, line, out));
+            }
             Err(error) => return Err(error.into()),
         };
         if name == b"error" && value.get("error").is_none() {
@@ -366,23 +386,25 @@ impl Decode for ChatDecoder {
     }
 
     fn whole(&mut self, body: &[u8], out: &mut Emitter) -> Result<(), Unusable> {
-        let value: Value = serde_json::from_slice(body)?;
-        let value = match value {
-            // A list of chunks, or of one answer.
-            Value::Array(items) => {
-                for item in &items {
-                    self.chunk(item, out)?;
-                }
-                return self.finish(out);
+        let mut values: Vec<Value> = serde_json::Deserializer::from_slice(body)
+            .into_iter()
+            .collect::<Result<_, _>>()?;
+        // A list of chunks, or of one answer; or one after the other without any framing.
+        if let [Value::Array(items)] = values.as_mut_slice() {
+            values = std::mem::take(items);
+        }
+        let [value] = values.as_slice() else {
+            for value in &values {
+                self.chunk(value, out)?;
             }
-            value => value,
+            return self.finish(out);
         };
         if value.get("error").is_none_or(Value::is_null) && value.get("choices").is_none() {
             return Err(Unusable::Malformed(
                 "the answer has no `choices`".to_owned(),
             ));
         }
-        self.chunk(&value, out)?;
+        self.chunk(value, out)?;
         self.finish(out)
     }
 

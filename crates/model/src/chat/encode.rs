@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// What stands between a result and words of the user, for servers that want it.
 pub(crate) const BRIDGE: &[u8] = br#"{"role":"assistant","content":"I have the results."},"#;
 /// What stands for an image that the model can't see.
-const NO_IMAGE: &str = "[image left out: the model takes no images]";
+const NO_IMAGE: &str = "[image omitted: the model does not accept images]";
 /// How the signature of reasoning begins that a Chat server gave.
 pub(crate) const SIGNATURE: &str = "chat:";
 
@@ -355,9 +355,9 @@ pub(crate) fn document_text(document: &SourceBlock) -> String {
             value["data"].as_str().unwrap_or_default().to_owned()
         }
         Source::Base64 { media_type, .. } => {
-            format!("[{media_type} document left out: the model takes no documents]")
+            format!("[{media_type} document omitted: the model does not accept documents]")
         }
-        Source::Other(_) => "[document left out: the model takes no documents]".to_owned(),
+        Source::Other(_) => "[document omitted: the model does not accept documents]".to_owned(),
     }
 }
 

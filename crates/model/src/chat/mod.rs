@@ -17,6 +17,7 @@ use crate::provider::Transfer;
 use crate::providers::{Entry, ModelFacts, Quirks, ReasoningField, quirks_of};
 use crate::request::ModelRequest;
 use crate::wire::cache::Translations;
+use crate::wire::calls::CallIds;
 use crate::wire::{Prepared, Translator};
 use bytes::Bytes;
 use encode::{Encoded, Wanted};
@@ -155,6 +156,7 @@ impl Translator for Chat {
             body,
             decoder: Box::new(decode::ChatDecoder::new(decode::Setup {
                 offered,
+                ids: CallIds::after(&request.messages),
                 unopened,
                 estimate,
                 model: request.model.clone(),

@@ -7,7 +7,7 @@ use super::aws_profile::Profiles;
 use super::aws_sign::{AwsKeys, Signing, encoded, hex, signed_headers};
 use crate::body::RequestBody;
 use crate::error::ModelError;
-use crate::router::HelperOf;
+use crate::router::Keys;
 use crate::wire::authorize::{note, sensitive};
 use http::header::{AUTHORIZATION, HeaderMap};
 use http::{HeaderValue, Method};
@@ -32,7 +32,7 @@ pub(crate) struct Aws {
     profile: String,
     profile_named: bool,
     region: String,
-    helper: Option<HelperOf>,
+    keys_of: Keys,
     profiles: Profiles,
     cached: tokio::sync::Mutex<Option<(AwsKeys, Instant)>>,
     seen: Mutex<Vec<String>>,
@@ -58,7 +58,7 @@ impl Aws {
         network: &Network,
         region: Option<&str>,
         profile: Option<&str>,
-        helper: Option<HelperOf>,
+        keys_of: Keys,
     ) -> Result<Self, ModelError> {
         let read = |variable: &str, usual: &str| {
             let named = environment.foreign(variable).map(std::path::PathBuf::from);
@@ -89,10 +89,10 @@ impl Aws {
         Ok(Self {
             environment: environment.clone(),
             network: network.clone(),
-            profile_named: named.is_some(),
+            profile_named: profile.is_some(),
             profile: name,
             region,
-            helper,
+            keys_of,
             profiles,
             cached: tokio::sync::Mutex::default(),
             seen: Mutex::default(),
@@ -153,10 +153,25 @@ impl Aws {
     /// Reads the keys again after a refusal; `false` if they would be the same.
     pub(crate) async fn refresh(&self) -> Result<bool, ModelError> {
         let before = self.cached.lock().await.take();
+        if self.renewed().await? {
+            return Ok(true);
+        }
         let Some((before, _)) = before else {
             return Ok(false);
         };
         Ok(self.keys().await? != before)
+    }
+
+    /// Runs the command that renews the sign-in; `false` if there is none.
+    async fn renewed(&self) -> Result<bool, ModelError> {
+        let (Some(command), Some(sign_in)) = (&self.keys_of.aws_refresh, &self.keys_of.sign_in)
+        else {
+            return Ok(false);
+        };
+        sign_in(command)(true)
+            .await
+            .map_err(|error| trouble(&format!("awsAuthRefresh failed: {error}")))?;
+        Ok(true)
     }
 
     async fn keys(&self) -> Result<AwsKeys, ModelError> {
@@ -166,7 +181,15 @@ impl Aws {
         {
             return Ok(keys.clone());
         }
-        let found = self.find().await?;
+        let found = match self.find().await {
+            Ok(found) => found,
+            Err(error) => {
+                if !self.renewed().await? {
+                    return Err(error);
+                }
+                self.find().await?
+            }
+        };
         note(&self.seen, &found.keys.secret);
         note(&self.seen, &found.keys.access);
         if let Some(token) = &found.keys.token {
@@ -179,16 +202,14 @@ impl Aws {
 
     async fn find(&self) -> Result<Found, ModelError> {
         let get = |name: &str| self.environment.foreign(name).map(str::to_owned);
-        // A profile that is named comes before keys of the environment.
+        if let Some(command) = &self.keys_of.aws_export {
+            return self.exported(command).await;
+        }
+        // A profile that settings name comes before keys of the environment.
         if !self.profile_named
-            && let (Some(access), Some(secret)) =
-                (get("AWS_ACCESS_KEY_ID"), get("AWS_SECRET_ACCESS_KEY"))
+            && let Some(found) = self.of_environment()
         {
-            return Ok(Found::lasting(AwsKeys {
-                access,
-                secret,
-                token: get("AWS_SESSION_TOKEN"),
-            }));
+            return Ok(found);
         }
         if let Some(found) = self.of_profile(&self.profile, 0).await? {
             return Ok(found);
@@ -208,6 +229,15 @@ impl Aws {
         }
     }
 
+    fn of_environment(&self) -> Option<Found> {
+        let get = |name: &str| self.environment.foreign(name).map(str::to_owned);
+        Some(Found::lasting(AwsKeys {
+            access: get("AWS_ACCESS_KEY_ID")?,
+            secret: get("AWS_SECRET_ACCESS_KEY")?,
+            token: get("AWS_SESSION_TOKEN"),
+        }))
+    }
+
     async fn of_profile(&self, profile: &str, depth: usize) -> Result<Option<Found>, ModelError> {
         let get = |name: &str| self.profiles.get(profile, name);
         if depth > 4 {
@@ -216,11 +246,14 @@ impl Aws {
             )));
         }
         if let Some(role) = get("role_arn") {
-            let source = match get("source_profile") {
+            let source = match (get("source_profile"), get("credential_source")) {
                 // A role on top of the keys of the same profile.
-                Some(source) if source == profile => self.static_keys(profile),
-                Some(source) => Box::pin(self.of_profile(source, depth + 1)).await?,
-                None => None,
+                (Some(source), _) if source == profile => self.static_keys(profile),
+                (Some(source), _) => Box::pin(self.of_profile(source, depth + 1)).await?,
+                (None, Some("Environment")) => self.of_environment(),
+                (None, Some("EcsContainer")) => self.container().await?,
+                (None, Some("Ec2InstanceMetadata")) => self.instance().await,
+                (None, _) => None,
             };
             if let Some(source) = source {
                 return self.assume(&source.keys, role, profile).await.map(Some);
@@ -229,7 +262,7 @@ impl Aws {
                 return self.web_identity(file, role).await.map(Some);
             }
             return Err(trouble(&format!(
-                "profile {profile} has role_arn without a source_profile that has keys"
+                "profile {profile} has role_arn without a source_profile or credential_source that has keys"
             )));
         }
         if let Some(found) = self.static_keys(profile) {
@@ -254,15 +287,25 @@ impl Aws {
     }
 
     async fn process(&self, command: &str) -> Result<Found, ModelError> {
-        let Some(helper) = &self.helper else {
-            return Err(trouble("credential_process can't be run here"));
+        let value = self.printed("credential_process", command).await?;
+        of_json(&value, "AccessKeyId", "SecretAccessKey", "SessionToken")
+    }
+
+    /// What a command of settings gives: as AWS STS prints it, or as `credential_process` does.
+    async fn exported(&self, command: &str) -> Result<Found, ModelError> {
+        let value = self.printed("awsCredentialExport", command).await?;
+        let keys = value.get("Credentials").unwrap_or(&value);
+        of_json(keys, "AccessKeyId", "SecretAccessKey", "SessionToken")
+    }
+
+    async fn printed(&self, name: &str, command: &str) -> Result<Value, ModelError> {
+        let Some(helper) = &self.keys_of.helper else {
+            return Err(trouble(&format!("{name} can't be run here")));
         };
         let text = helper(command)(false)
             .await
-            .map_err(|error| trouble(&format!("credential_process failed: {error}")))?;
-        let value: Value = serde_json::from_str(&text)
-            .map_err(|_| trouble("credential_process printed no JSON"))?;
-        of_json(&value, "AccessKeyId", "SecretAccessKey", "SessionToken")
+            .map_err(|error| trouble(&format!("{name} failed: {error}")))?;
+        serde_json::from_str(&text).map_err(|_| trouble(&format!("{name} printed no JSON")))
     }
 
     async fn single_sign_on(&self, profile: &str) -> Result<Found, ModelError> {

@@ -3,9 +3,11 @@
 use super::SIGNATURE;
 use crate::classify_foreign;
 use crate::error::ModelError;
-use crate::wire::calls::{clean_id, meant};
+use crate::search::results_block;
+use crate::wire::calls::{CallIds, meant};
 use crate::wire::decoding::{Decode, Unusable, broken};
-use crate::wire::emit::{Emitter, new_call_id};
+use crate::wire::emit::Emitter;
+use lathe_protocol::content::FOLLOWS_WORDS;
 use lathe_protocol::message::StopReason;
 use lathe_protocol::usage::Usage;
 use serde_json::Value;
@@ -15,19 +17,28 @@ use std::sync::Arc;
 pub(super) struct GeminiDecoder {
     /// The name that was sent and the name of the tool.
     names: Arc<Vec<(String, String)>>,
+    ids: CallIds,
+    estimate: u64,
     finish: Option<String>,
     blocked: bool,
-    usage: Usage,
+    usage: Option<Usage>,
+    /// The pages that the answer is based on, and how often the provider searched.
+    pages: Vec<(String, String)>,
+    searches: u64,
     done: bool,
 }
 
 impl GeminiDecoder {
-    pub(super) fn new(names: Arc<Vec<(String, String)>>) -> Self {
+    pub(super) fn new(names: Arc<Vec<(String, String)>>, ids: CallIds, estimate: u64) -> Self {
         Self {
             names,
+            ids,
+            estimate,
             finish: None,
             blocked: false,
-            usage: Usage::default(),
+            usage: None,
+            pages: Vec::new(),
+            searches: 0,
             done: false,
         }
     }
@@ -49,8 +60,7 @@ impl GeminiDecoder {
             if let Some(signature) = signature {
                 out.sign(&format!("{SIGNATURE}call:{signature}"));
             }
-            let id = call["id"].as_str().filter(|id| !id.is_empty());
-            let id = id.map_or_else(new_call_id, clean_id);
+            let id = self.ids.unique(call["id"].as_str().unwrap_or_default());
             let name = self.tool(call["name"].as_str().unwrap_or_default());
             out.call(&id, &name);
             let input = call.get("args").filter(|args| args.is_object());
@@ -66,7 +76,9 @@ impl GeminiDecoder {
         out.text(text);
         if let Some(signature) = signature {
             out.close();
-            out.sign(&format!("{SIGNATURE}text:{signature}"));
+            // A part with nothing but a signature goes back as such a part.
+            let of = if text.is_empty() { "part" } else { "text" };
+            out.sign(&format!("{FOLLOWS_WORDS}{SIGNATURE}{of}:{signature}"));
         }
     }
 
@@ -76,7 +88,7 @@ impl GeminiDecoder {
         }
         out.start(chunk["responseId"].as_str().unwrap_or_default());
         if chunk["usageMetadata"].is_object() {
-            self.usage = usage(&chunk["usageMetadata"]);
+            self.usage = Some(usage(&chunk["usageMetadata"]));
         }
         self.blocked |= chunk["promptFeedback"]["blockReason"].is_string();
         let candidate = &chunk["candidates"][0];
@@ -87,17 +99,38 @@ impl GeminiDecoder {
         {
             self.part(part, out);
         }
+        self.grounding(&candidate["groundingMetadata"]);
         if let Some(reason) = candidate["finishReason"].as_str() {
             self.finish = Some(reason.to_owned());
         }
         Ok(())
     }
 
+    /// Where the answer comes from; each chunk says everything so far.
+    fn grounding(&mut self, metadata: &Value) {
+        if let Some(queries) = metadata["webSearchQueries"].as_array() {
+            self.searches = queries.len() as u64;
+        }
+        for chunk in metadata["groundingChunks"].as_array().into_iter().flatten() {
+            let page = &chunk["web"];
+            let url = page["uri"].as_str().unwrap_or_default();
+            if !url.is_empty() && self.pages.iter().all(|(_, known)| known != url) {
+                let title = page["title"].as_str().unwrap_or(url);
+                self.pages.push((title.to_owned(), url.to_owned()));
+            }
+        }
+    }
+
     fn finish(&mut self, out: &mut Emitter) -> Result<(), Unusable> {
         if std::mem::replace(&mut self.done, true) {
             return Ok(());
         }
-        let usage = std::mem::take(&mut self.usage);
+        let usage = self.usage.take();
+        let mut usage = usage.unwrap_or_else(|| out.estimated_usage(self.estimate));
+        usage.server_tool_use.web_search_requests = self.searches;
+        if !self.pages.is_empty() {
+            out.block(results_block("google_search", &self.pages));
+        }
         let reason = match self.finish.as_deref() {
             _ if self.blocked => StopReason::Refusal,
             Some("MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "MALFORMED_RESPONSE") => {
@@ -142,8 +175,10 @@ impl Decode for GeminiDecoder {
         if trimmed.is_empty() || trimmed == b"[DONE]" || self.done {
             return Ok(());
         }
-        let chunk: Value = serde_json::from_slice(trimmed)?;
-        self.chunk(&chunk, out)
+        match serde_json::from_slice(trimmed)? {
+            Value::Array(chunks) => chunks.iter().try_for_each(|chunk| self.chunk(chunk, out)),
+            chunk => self.chunk(&chunk, out),
+        }
     }
 
     fn whole(&mut self, body: &[u8], out: &mut Emitter) -> Result<(), Unusable> {

@@ -4,14 +4,17 @@ use super::{SIGNATURE, schema};
 use crate::chat::{document_text, effort_of, is_thinking_off, joined_tools, system_text};
 use crate::providers::ModelFacts;
 use crate::request::ModelRequest;
+use crate::search::search_tool;
 use bytes::Bytes;
-use lathe_protocol::content::{Content, ContentBlock, Source, SourceBlock, ToolResultBlock};
+use lathe_protocol::content::{
+    Content, ContentBlock, FOLLOWS_WORDS, Source, SourceBlock, ToolResultBlock,
+};
 use lathe_protocol::encoded::EncodedMessage;
 use lathe_protocol::message::{Message, Role};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-const NO_IMAGE: &str = "[image left out: the model takes no images]";
+const NO_IMAGE: &str = "[image omitted: the model does not accept images]";
 /// Tells the API that a call was made by another model.
 const FOREIGN: &str = "skip_thought_signature_validator";
 
@@ -36,6 +39,8 @@ pub(super) struct Encoded {
 pub(super) struct Tools {
     pub(super) bytes: Bytes,
     pub(super) names: Arc<Vec<(String, String)>>,
+    /// What to tell about tools that are left out.
+    pub(super) left_out: Vec<String>,
 }
 
 /// Everything before the system prompt, without the closing brace.
@@ -141,6 +146,7 @@ fn clean_name(name: &str) -> String {
 pub(super) fn tools(tools: &Bytes) -> Tools {
     let mut names = Vec::new();
     let mut declarations = Vec::new();
+    let mut left_out = Vec::new();
     for (name, description, parameters) in joined_tools(tools) {
         match schema::projected(&parameters) {
             Ok(parameters) => {
@@ -157,13 +163,21 @@ pub(super) fn tools(tools: &Bytes) -> Tools {
                 names.push((sent, name));
             }
             Err(error) => {
-                tracing::warn!(tool = name, %error, "the tool is not offered: its schema can't be sent to Gemini");
+                left_out.push(format!(
+                    "The tool {name} is not offered to the model: its schema can't be sent to Gemini ({error})."
+                ));
             }
         }
     }
+    let bytes = match search_tool(tools) {
+        Some(_) if declarations.is_empty() => Bytes::from_static(br#"[{"google_search":{}}]"#),
+        None if declarations.is_empty() => Bytes::new(),
+        _ => Bytes::from(json!([{"functionDeclarations": declarations}]).to_string()),
+    };
     Tools {
-        bytes: Bytes::from(json!([{"functionDeclarations": declarations}]).to_string()),
+        bytes,
         names: Arc::new(names),
+        left_out,
     }
 }
 
@@ -297,11 +311,15 @@ fn assistant(blocks: &[ContentBlock], wanted: Wanted) -> Vec<Value> {
     for block in blocks {
         match block {
             ContentBlock::Thinking(thinking) => {
-                let Some(text) = thinking.signature.strip_prefix(SIGNATURE) else {
+                let signed = &thinking.signature;
+                let signed = signed.strip_prefix(FOLLOWS_WORDS).unwrap_or(signed);
+                let Some(text) = signed.strip_prefix(SIGNATURE) else {
                     continue;
                 };
                 if let Some(of_call) = text.strip_prefix("call:") {
                     signature = Some(of_call.to_owned());
+                } else if let Some(of_part) = text.strip_prefix("part:") {
+                    parts.push(json!({"text": "", "thoughtSignature": of_part}));
                 } else if let Some(of_text) = text.strip_prefix("text:")
                     && let Some(last) = parts.last_mut()
                     && last.get("text").is_some()

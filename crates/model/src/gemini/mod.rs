@@ -12,8 +12,10 @@ use crate::provider::Transfer;
 use crate::providers::Entry;
 use crate::request::ModelRequest;
 use crate::wire::cache::Translations;
+use crate::wire::calls::CallIds;
 use crate::wire::{Prepared, Translator};
 use bytes::Bytes;
+use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// How the signature of reasoning begins that this API gave for a call.
@@ -26,6 +28,7 @@ pub(crate) struct Gemini {
     messages: Translations<encode::Encoded>,
     tools: Translations<encode::Tools>,
     system: Translations<Bytes>,
+    untold: Mutex<Vec<String>>,
 }
 
 impl Gemini {
@@ -36,6 +39,7 @@ impl Gemini {
             messages: Translations::default(),
             tools: Translations::default(),
             system: Translations::default(),
+            untold: Mutex::default(),
         }
     }
 }
@@ -66,10 +70,12 @@ impl Translator for Gemini {
             parts.push(Bytes::from_static(b",\"systemInstruction\":"));
             parts.push((*system).clone());
         }
-        let tools = self
-            .tools
-            .get(&request.tools, 0, || encode::tools(&request.tools));
-        if !tools.names.is_empty() {
+        let tools = self.tools.get(&request.tools, 0, || {
+            let tools = encode::tools(&request.tools);
+            self.untold.lock().extend(tools.left_out.iter().cloned());
+            tools
+        });
+        if !tools.bytes.is_empty() {
             parts.push(Bytes::from_static(b",\"tools\":"));
             parts.push(tools.bytes.clone());
             parts.push(encode::tool_config(request));
@@ -107,8 +113,16 @@ impl Translator for Gemini {
             path: format!("models/{model}:{method}"),
             query,
             body: RequestBody::of_parts(parts),
-            decoder: Box::new(decode::GeminiDecoder::new(Arc::clone(&tools.names))),
+            decoder: Box::new(decode::GeminiDecoder::new(
+                Arc::clone(&tools.names),
+                CallIds::after(&request.messages),
+                crate::estimate::request(request),
+            )),
         })
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        std::mem::take(&mut *self.untold.lock())
     }
 }
 

@@ -191,3 +191,25 @@ fn endings_are_what_the_api_says() {
     let cut = received(&[json!({"candidates": [{"content": {"parts": text}}]})]);
     assert!(matches!(cut, Err(ModelError::Truncated { .. })));
 }
+
+#[test]
+fn the_providers_own_search_is_asked_for_and_its_sources_are_results() {
+    let mut question = request("gemini-3-pro", &[], &[]);
+    question.tools =
+        Bytes::from_static(br#"[{"type":"web_search_20250305","name":"web_search","max_uses":8}]"#);
+    assert_eq!(sent(&question)["tools"], json!([{"google_search": {}}]));
+    let message = received(&[
+        json!({"candidates": [{"content": {"parts": [{"text": "It is so."}]}}]}),
+        json!({"candidates": [{"finishReason": "STOP", "groundingMetadata": {
+            "webSearchQueries": ["one", "two"],
+            "groundingChunks": [{"web": {"uri": "https://a.example/", "title": "A"}}, {"web": {"uri": "https://a.example/", "title": "A"}}, {"retrievedContext": {}}],
+        }}]}),
+    ])
+    .unwrap();
+    assert_eq!(message.usage.server_tool_use.web_search_requests, 2);
+    let ContentBlock::Other(results) = &message.content[1] else {
+        panic!("{:?}", message.content);
+    };
+    assert_eq!(results["content"].as_array().unwrap().len(), 1);
+    assert_eq!(results["content"][0]["title"], "A");
+}

@@ -250,6 +250,14 @@ impl Entry {
             }
         }
         entry.headers.extend(declared.headers.clone());
+        let says_who = |name: &String| {
+            ["authorization", "api-key", "x-api-key", "x-goog-api-key"]
+                .contains(&name.to_lowercase().as_str())
+        };
+        if declared.api_key_env.is_none() && declared.headers.keys().any(says_who) {
+            // The header is the key.
+            entry.needs_key = false;
+        }
         entry.query.extend(declared.query.clone());
         entry.body.extend(declared.body.clone());
         match &declared.models {
@@ -268,7 +276,7 @@ impl Entry {
         }
         entry.declared = true;
         let is_cloud = matches!(entry.kind, Kind::Bedrock | Kind::Vertex);
-        if entry.base_url.is_none() && !is_cloud {
+        if entry.base_url.is_none() && !is_cloud && known.is_none() {
             return Err(ProviderProblem::BaseUrl(name.to_owned()));
         }
         Ok(entry)

@@ -211,7 +211,7 @@ const FOREIGN_KEYS: [(&str, &str); 20] = [
     ("api", "kind"),
     ("wire_api", "kind"),
     ("engine", "kind"),
-    ("options", "baseUrl, apiKeyEnv and headers, beside kind"),
+    ("options", "baseUrl, apiKeyEnv and headers, besides kind"),
     ("baseURL", "baseUrl"),
     ("base_url", "baseUrl"),
     ("url", "baseUrl"),

@@ -1,12 +1,12 @@
 //! Which attempts were made, and what is tried next. No I/O: an error goes in, a reaction comes out.
 
-use super::policy::RecoveryPolicy;
+use super::policy::{FallbackModel, RecoveryPolicy};
 use crate::error::ModelError;
 use crate::provider::Transfer;
 use std::time::Duration;
 
 /// The reaction to a failed attempt.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub(super) enum Reaction {
     /// Wait, then the same request.
     Retry {
@@ -14,8 +14,8 @@ pub(super) enum Reaction {
         max_retries: u32,
         delay: Duration,
     },
-    /// The fallback model's request, at once.
-    FallBack,
+    /// This model's request, at once.
+    FallBack(FallbackModel),
     /// Fetch fresh credentials, then the same request.
     Refresh,
     /// The same request, asking to leave out reasoning that doesn't fit.
@@ -32,8 +32,8 @@ pub(super) struct Attempts {
     retries: u32,
     stream_retries: u32,
     streaming_failures: u32,
-    overloads_in_a_row: u32,
-    fell_back: bool,
+    failures_in_a_row: u32,
+    fallbacks_used: usize,
     refreshed: bool,
     dropped_thinking: bool,
 }
@@ -46,8 +46,8 @@ impl Attempts {
             retries: 0,
             stream_retries: 0,
             streaming_failures: 0,
-            overloads_in_a_row: 0,
-            fell_back: false,
+            failures_in_a_row: 0,
+            fallbacks_used: 0,
             refreshed: false,
             dropped_thinking: false,
         }
@@ -77,15 +77,17 @@ impl Attempts {
             self.dropped_thinking = true;
             return Reaction::DropStaleThinking;
         }
-        let overloaded = matches!(error, ModelError::Overloaded(_));
-        self.overloads_in_a_row = if overloaded {
-            self.overloads_in_a_row + 1
+        let of_server = matches!(error, ModelError::Overloaded(_) | ModelError::Server(_));
+        self.failures_in_a_row = if of_server {
+            self.failures_in_a_row + 1
         } else {
             0
         };
-        let may_fall_back = overloaded && !self.fell_back && self.policy.fallback.is_some();
-        if may_fall_back && self.overloads_in_a_row >= self.policy.overloads_before_fallback {
-            return self.fall_back();
+        if of_server
+            && self.failures_in_a_row >= self.policy.failures_before_fallback
+            && let Some(next) = self.fall_back()
+        {
+            return next;
         }
         // A response that began and broke is another row of the table than one that never began.
         let broken = accepted && error.failure().is_none();
@@ -99,7 +101,7 @@ impl Attempts {
         }
         let asked = error.retry_after();
         if asked.is_some_and(|wait| wait > self.policy.max_retry_after) {
-            return Reaction::GiveUp;
+            return self.fall_back().unwrap_or(Reaction::GiveUp);
         }
         let (count, limit) = if broken {
             (
@@ -110,11 +112,7 @@ impl Attempts {
             (&mut self.retries, self.policy.max_retries)
         };
         if *count >= limit {
-            return if may_fall_back {
-                self.fall_back()
-            } else {
-                Reaction::GiveUp
-            };
+            return self.fall_back().unwrap_or(Reaction::GiveUp);
         }
         *count += 1;
         let attempt = *count;
@@ -130,11 +128,15 @@ impl Attempts {
         }
     }
 
-    fn fall_back(&mut self) -> Reaction {
-        self.fell_back = true;
+    /// Goes on to the next fallback model, if there is one. It starts with all retries.
+    fn fall_back(&mut self) -> Option<Reaction> {
+        let next = self.policy.fallbacks.get(self.fallbacks_used)?.clone();
+        self.fallbacks_used += 1;
         self.retries = 0;
-        self.overloads_in_a_row = 0;
-        Reaction::FallBack
+        self.stream_retries = 0;
+        self.streaming_failures = 0;
+        self.failures_in_a_row = 0;
+        Some(Reaction::FallBack(next))
     }
 }
 
@@ -142,7 +144,7 @@ impl Attempts {
 mod tests {
     use super::*;
     use crate::error::{ApiFailure, NetworkTrouble};
-    use crate::recovery::policy::{FallbackModel, Rewrite};
+    use crate::recovery::policy::Rewrite;
     use crate::request::ModelRequest;
     use std::sync::Arc;
 
@@ -168,14 +170,30 @@ mod tests {
     }
 
     fn with_fallback() -> RecoveryPolicy {
+        with_fallbacks(&["other"])
+    }
+
+    fn with_fallbacks(models: &[&str]) -> RecoveryPolicy {
         let rewrite: Rewrite = Arc::new(ModelRequest::clone);
-        let fallback = FallbackModel {
-            model: "other".into(),
-            rewrite,
-        };
+        let fallbacks = models.iter().map(|model| FallbackModel {
+            model: (*model).to_owned(),
+            rewrite: rewrite.clone(),
+        });
         RecoveryPolicy {
-            fallback: Some(fallback),
+            fallbacks: fallbacks.collect(),
             ..RecoveryPolicy::default()
+        }
+    }
+
+    fn is_final(reaction: &Reaction) -> bool {
+        matches!(reaction, Reaction::GiveUp)
+    }
+
+    /// The model that takes over.
+    fn taken_over(reaction: &Reaction) -> Option<&str> {
+        match reaction {
+            Reaction::FallBack(next) => Some(&next.model),
+            _ => None,
         }
     }
 
@@ -193,7 +211,7 @@ mod tests {
                 "{reaction:?}"
             );
         }
-        assert_eq!(attempts.react(&server(), false), Reaction::GiveUp);
+        assert!(is_final(&attempts.react(&server(), false)));
     }
 
     #[test]
@@ -208,7 +226,7 @@ mod tests {
         assert!(
             matches!(reaction, Reaction::Retry { delay, .. } if delay == Duration::from_secs(7))
         );
-        assert_eq!(attempts.react(&asking(3600), false), Reaction::GiveUp);
+        assert!(is_final(&attempts.react(&asking(3600), false)));
 
         // "At once" is believed once.
         let mut attempts = Attempts::new(RecoveryPolicy::default());
@@ -242,10 +260,7 @@ mod tests {
             max_retries: 0,
             ..RecoveryPolicy::default()
         };
-        assert_eq!(
-            Attempts::new(policy).react(&truncated(), true),
-            Reaction::GiveUp
-        );
+        assert!(is_final(&Attempts::new(policy).react(&truncated(), true)));
     }
 
     #[test]
@@ -254,16 +269,19 @@ mod tests {
         assert!(is_retry(&attempts.react(&overloaded(), false)));
         assert!(is_retry(&attempts.react(&overloaded(), false)));
         assert!(
-            is_retry(&attempts.react(&server(), false)),
+            is_retry(&attempts.react(&truncated(), true)),
             "another error breaks the row"
         );
         assert!(is_retry(&attempts.react(&overloaded(), false)));
         assert!(is_retry(&attempts.react(&overloaded(), true)));
-        assert_eq!(attempts.react(&overloaded(), false), Reaction::FallBack);
+        assert_eq!(
+            taken_over(&attempts.react(&overloaded(), false)),
+            Some("other")
+        );
         for _ in 0..10 {
             assert!(is_retry(&attempts.react(&overloaded(), false)));
         }
-        assert_eq!(attempts.react(&overloaded(), false), Reaction::GiveUp);
+        assert!(is_final(&attempts.react(&overloaded(), false)));
     }
 
     #[test]
@@ -274,15 +292,50 @@ mod tests {
         };
         let mut attempts = Attempts::new(policy);
         assert!(is_retry(&attempts.react(&overloaded(), false)));
-        assert_eq!(attempts.react(&overloaded(), false), Reaction::FallBack);
+        assert_eq!(
+            taken_over(&attempts.react(&overloaded(), false)),
+            Some("other")
+        );
+    }
+
+    #[test]
+    fn fallback_models_take_over_in_order_each_with_all_retries() {
+        let mut attempts = Attempts::new(with_fallbacks(&["second", "third"]));
+        for next in ["second", "third"] {
+            assert!(is_retry(&attempts.react(&server(), false)));
+            assert!(is_retry(&attempts.react(&overloaded(), false)));
+            assert_eq!(taken_over(&attempts.react(&server(), false)), Some(next));
+        }
+        for _ in 0..10 {
+            assert!(is_retry(&attempts.react(&server(), false)));
+        }
+        assert!(is_final(&attempts.react(&server(), false)));
+    }
+
+    #[test]
+    fn streams_that_keep_breaking_and_waits_without_end_switch_the_model_too() {
+        let mut attempts = Attempts::new(with_fallbacks(&["second", "third"]));
+        for _ in 0..3 {
+            assert!(is_retry(&attempts.react(&truncated(), true)));
+        }
+        assert_eq!(attempts.transfer(), Transfer::Whole);
+        assert_eq!(
+            taken_over(&attempts.react(&truncated(), true)),
+            Some("second")
+        );
+        assert_eq!(attempts.transfer(), Transfer::Streaming);
+        let mut later = failure(429);
+        later.retry_after = Some(Duration::from_secs(3600));
+        let reaction = attempts.react(&ModelError::RateLimited(later), false);
+        assert_eq!(taken_over(&reaction), Some("third"));
     }
 
     #[test]
     fn credentials_are_refreshed_once() {
         let mut attempts = Attempts::new(RecoveryPolicy::default());
         let refused = ModelError::Authentication(failure(401));
-        assert_eq!(attempts.react(&refused, false), Reaction::Refresh);
-        assert_eq!(attempts.react(&refused, false), Reaction::GiveUp);
+        assert!(matches!(attempts.react(&refused, false), Reaction::Refresh));
+        assert!(is_final(&attempts.react(&refused, false)));
     }
 
     #[test]
@@ -306,7 +359,7 @@ mod tests {
             protocol.clone(),
         ] {
             let reaction = Attempts::new(with_fallback()).react(&error, false);
-            assert_eq!(reaction, Reaction::GiveUp, "{error}");
+            assert!(is_final(&reaction), "{error}");
         }
         // The same damage in the middle of a response is a broken stream.
         assert!(is_retry(

@@ -8,7 +8,7 @@
 //! | trouble | reaction | limit |
 //! |---|---|---|
 //! | refused for now (408, 409, 429, 5xx, 529), connection lost | wait, same request | `max_retries` |
-//! | overloaded three times in a row, a fallback model is set | that model's request | once |
+//! | overloaded or a server error three times in a row, any of these without a retry left: the next fallback model | that model's request | once for each |
 //! | stream stalls, breaks or ends half-way | withdraw, wait, same request; not streamed from the second time on | `max_stream_retries` |
 //! | 401 or 403, and the provider can fetch fresh credentials | fetch, same request | once |
 //! | reasoning doesn't fit the conversation any more | same request, asking to leave it out | once |
@@ -83,20 +83,37 @@ pub enum Delivery {
 /// The stream that [`run`] gives.
 pub type Deliveries = BoxStream<'static, Result<Delivery, ModelError>>;
 
-/// Messages that take the place of the request's from the next attempt on: for an engine that learns
-/// between two attempts what the model must know, such as what a call of a withdrawn answer did.
+/// Passes between an engine and a run, beside the stream. To the run: messages that take the place of the
+/// request's from the next attempt on, for an engine that learns between two attempts what the model must know,
+/// such as what a call of a withdrawn answer did. From the run: the API's id of the request that is answered.
 #[derive(Debug, Clone, Default)]
-pub struct Amendment(Arc<Mutex<Option<EncodedMessages>>>);
+pub struct Amendment(Arc<Mutex<Amended>>);
+
+#[derive(Debug, Default)]
+struct Amended {
+    messages: Option<EncodedMessages>,
+    request_id: Option<String>,
+}
 
 impl Amendment {
+    /// The API's id of the request that is being answered, if it gave one.
+    #[must_use]
+    pub fn request_id(&self) -> Option<String> {
+        self.lock().request_id.clone()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Amended> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Sets the messages. A caller that sets them on [`Delivery::Retracted`] or [`Delivery::FellBack`] is in
     /// time for the next attempt.
     pub fn set(&self, messages: EncodedMessages) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(messages);
+        self.lock().messages = Some(messages);
     }
 
     fn take(&self) -> Option<EncodedMessages> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.lock().messages.take()
     }
 }
 
@@ -224,6 +241,10 @@ impl Run {
                 };
                 match outcome {
                     Ok(response) => {
+                        self.amendment
+                            .lock()
+                            .request_id
+                            .clone_from(&response.request_id);
                         let patience = match transfer {
                             Transfer::Streaming => Patience::SinceProgress(None),
                             // The limit is for request and response together.
@@ -364,20 +385,17 @@ impl Run {
                     until: Instant::now() + delay,
                 };
             }
-            Reaction::FallBack => match self.attempts.policy.fallback.clone() {
-                Some(fallback) => {
-                    let mut request = (fallback.rewrite)(&self.request);
-                    request.model.clone_from(&fallback.model);
-                    self.queue.push_back(Ok(Delivery::FellBack {
-                        from: self.request.model.clone(),
-                        to: fallback.model,
-                        reason: error.summary(),
-                    }));
-                    self.request = Arc::new(request);
-                    self.phase = Phase::Begin;
-                }
-                None => self.give_up(error),
-            },
+            Reaction::FallBack(fallback) => {
+                let mut request = (fallback.rewrite)(&self.request);
+                request.model.clone_from(&fallback.model);
+                self.queue.push_back(Ok(Delivery::FellBack {
+                    from: self.request.model.clone(),
+                    to: fallback.model,
+                    reason: error.summary(),
+                }));
+                self.request = Arc::new(request);
+                self.phase = Phase::Begin;
+            }
             Reaction::DropStaleThinking => {
                 let mut request = ModelRequest::clone(&self.request);
                 let thinking = request.thinking.unwrap_or_else(Thinking::adaptive);

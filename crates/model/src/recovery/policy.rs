@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Makes the fallback model's request out of the one that failed.
 pub type Rewrite = Arc<dyn Fn(&ModelRequest) -> ModelRequest + Send + Sync>;
 
-/// The model that takes over when the wanted one is overloaded.
+/// A model that takes over when the one before it does not answer.
 #[derive(Clone)]
 pub struct FallbackModel {
     /// Its id.
@@ -36,8 +36,8 @@ pub struct RecoveryPolicy {
     pub max_stream_retries: u32,
     /// Broken streams after which the response is asked for as a whole.
     pub streaming_failures_before_whole: u32,
-    /// Overloads in a row after which the fallback model takes over.
-    pub overloads_before_fallback: u32,
+    /// Overloads and server errors in a row after which the next fallback model takes over.
+    pub failures_before_fallback: u32,
     /// The first wait; each further one is twice as long.
     pub base_delay: Duration,
     /// The longest wait of our own choice.
@@ -48,8 +48,8 @@ pub struct RecoveryPolicy {
     pub idle_timeout: Duration,
     /// How long the API may take to accept a request, and for a whole response altogether.
     pub request_timeout: Duration,
-    /// The model that takes over when the wanted one is overloaded.
-    pub fallback: Option<FallbackModel>,
+    /// The models that take over, in this order, when the one before does not answer.
+    pub fallbacks: Vec<FallbackModel>,
 }
 
 impl Default for RecoveryPolicy {
@@ -58,13 +58,13 @@ impl Default for RecoveryPolicy {
             max_retries: 10,
             max_stream_retries: 3,
             streaming_failures_before_whole: 2,
-            overloads_before_fallback: 3,
+            failures_before_fallback: 3,
             base_delay: Duration::from_millis(500),
             max_delay: Duration::from_secs(32),
             max_retry_after: Duration::from_secs(600),
             idle_timeout: Duration::from_secs(90),
             request_timeout: Duration::from_secs(600),
-            fallback: None,
+            fallbacks: Vec::new(),
         }
     }
 }

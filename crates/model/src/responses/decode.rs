@@ -3,29 +3,45 @@
 use super::SIGNATURE;
 use crate::chat::usage;
 use crate::classify_foreign;
-use crate::wire::calls::{CallCollector, CallPiece};
+use crate::error::ModelError;
+use crate::search::results_block;
+use crate::wire::calls::{CallCollector, CallIds, CallPiece};
 use crate::wire::decoding::{Decode, Unusable, broken};
 use crate::wire::emit::Emitter;
 use lathe_protocol::message::StopReason;
 use serde_json::{Value, json};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+
+/// From here on places are made from ids of items.
+const UNNUMBERED: u64 = 1 << 32;
 
 /// Reads one response.
 pub(super) struct ResponsesDecoder {
     calls: CallCollector,
     /// How much of the text or the arguments of an item was passed on, by its place.
     passed: HashMap<u64, String>,
+    /// The items that are complete.
+    complete: HashSet<u64>,
+    /// Ids of items, for servers that don't number them.
+    item_ids: Vec<String>,
+    estimate: u64,
     refusal: bool,
+    /// How often the provider searched the web.
+    searches: u64,
     done: bool,
 }
 
 impl ResponsesDecoder {
-    pub(super) fn new(offered: Arc<Vec<String>>) -> Self {
+    pub(super) fn new(offered: Arc<Vec<String>>, ids: CallIds, estimate: u64) -> Self {
         Self {
-            calls: CallCollector::new(offered),
+            calls: CallCollector::new(offered, ids),
             passed: HashMap::new(),
+            complete: HashSet::new(),
+            item_ids: Vec::new(),
+            estimate,
             refusal: false,
+            searches: 0,
             done: false,
         }
     }
@@ -47,9 +63,33 @@ impl ResponsesDecoder {
     }
 
     /// What of a complete text was not passed on yet.
-    fn missing(&self, place: u64, whole: &str) -> String {
+    fn missing(&self, place: u64, whole: &str) -> Result<String, Unusable> {
         let passed = self.passed.get(&place).map_or("", String::as_str);
-        whole.strip_prefix(passed).unwrap_or_default().to_owned()
+        match whole.strip_prefix(passed) {
+            Some(rest) => Ok(rest.to_owned()),
+            // The item says nothing, or the pieces are not what the item says.
+            None if whole.is_empty() => Ok(String::new()),
+            None => Err(Unusable::Trouble(ModelError::Truncated {
+                message: "pieces of the answer got lost on the way".to_owned(),
+            })),
+        }
+    }
+
+    /// The place of an event's item: its number, else one that is made from its id.
+    fn place(&mut self, event: &Value) -> u64 {
+        if let Some(index) = event["output_index"].as_u64() {
+            return index;
+        }
+        let id = event["item_id"].as_str().or(event["item"]["id"].as_str());
+        let Some(id) = id else {
+            return 0;
+        };
+        let known = self.item_ids.iter().position(|known| known == id);
+        let at = known.unwrap_or_else(|| {
+            self.item_ids.push(id.to_owned());
+            self.item_ids.len() - 1
+        });
+        UNNUMBERED + at as u64
     }
 
     fn added(&mut self, place: u64, item: &Value, out: &mut Emitter) {
@@ -57,7 +97,10 @@ impl ResponsesDecoder {
             Some("function_call") => {
                 let piece = CallPiece {
                     index: Some(place),
-                    id: item["call_id"].as_str().unwrap_or_default(),
+                    id: item["call_id"]
+                        .as_str()
+                        .or(item["id"].as_str())
+                        .unwrap_or_default(),
                     name: item["name"].as_str().unwrap_or_default(),
                     ..CallPiece::default()
                 };
@@ -75,7 +118,10 @@ impl ResponsesDecoder {
     }
 
     /// An item is complete: what it says is the truth, deltas may have been left out.
-    fn item(&mut self, place: u64, item: &Value, out: &mut Emitter) {
+    fn item(&mut self, place: u64, item: &Value, out: &mut Emitter) -> Result<(), Unusable> {
+        if !self.complete.insert(place) {
+            return Ok(());
+        }
         match item["type"].as_str() {
             Some("reasoning") => {
                 if !out.is_thinking() {
@@ -105,27 +151,52 @@ impl ResponsesDecoder {
                     let text = part["text"].as_str().or(part["refusal"].as_str());
                     whole.push_str(text.unwrap_or_default());
                 }
-                let rest = self.missing(place, &whole);
+                let rest = self.missing(place, &whole)?;
                 self.text(place, &rest, out);
                 out.close();
+                sources(item, out);
             }
+            Some("web_search_call") => self.searches += 1,
             Some("function_call") => {
                 if !self.passed.contains_key(&place) {
                     self.added(place, item, out);
                 }
-                let rest = self.missing(place, item["arguments"].as_str().unwrap_or_default());
+                let whole = match &item["arguments"] {
+                    Value::String(text) => text.clone(),
+                    Value::Null => String::new(),
+                    other => other.to_string(),
+                };
+                let rest = self.missing(place, &whole)?;
                 self.arguments(place, &rest, true, out);
             }
             _ => {}
         }
+        Ok(())
     }
 
     fn finish(&mut self, response: &Value, out: &mut Emitter) -> Result<(), Unusable> {
         if std::mem::replace(&mut self.done, true) {
             return Ok(());
         }
+        // What no event of its own told.
+        for (place, item) in response["output"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .enumerate()
+        {
+            let id = item["id"].as_str();
+            let unnumbered = self
+                .item_ids
+                .iter()
+                .position(|known| Some(known.as_str()) == id)
+                .map(|at| UNNUMBERED + at as u64);
+            self.item(unnumbered.unwrap_or(place as u64), item, out)?;
+        }
         self.calls.finish(out);
-        let usage = usage(&response["usage"]).unwrap_or_default();
+        let usage = usage(&response["usage"]);
+        let mut usage = usage.unwrap_or_else(|| out.estimated_usage(self.estimate));
+        usage.server_tool_use.web_search_requests = self.searches;
         let incomplete = response["incomplete_details"]["reason"].as_str();
         let reason = match incomplete {
             Some("max_output_tokens") if !out.has_anything() && usage.output_tokens == 0 => {
@@ -144,6 +215,23 @@ impl ResponsesDecoder {
     }
 }
 
+/// The pages that a message names as its sources.
+fn sources(item: &Value, out: &mut Emitter) {
+    let mut pages: Vec<(String, String)> = Vec::new();
+    for part in item["content"].as_array().into_iter().flatten() {
+        for note in part["annotations"].as_array().into_iter().flatten() {
+            let url = note["url"].as_str().unwrap_or_default();
+            if note["type"] == "url_citation" && pages.iter().all(|(_, known)| known != url) {
+                let title = note["title"].as_str().unwrap_or(url);
+                pages.push((title.to_owned(), url.to_owned()));
+            }
+        }
+    }
+    if !pages.is_empty() {
+        out.block(results_block("web_search", &pages));
+    }
+}
+
 impl Decode for ResponsesDecoder {
     fn event(&mut self, _name: &[u8], data: &[u8], out: &mut Emitter) -> Result<(), Unusable> {
         let trimmed = data.trim_ascii();
@@ -151,7 +239,7 @@ impl Decode for ResponsesDecoder {
             return Ok(());
         }
         let event: Value = serde_json::from_slice(trimmed)?;
-        let place = event["output_index"].as_u64().unwrap_or_default();
+        let place = self.place(&event);
         let delta = event["delta"].as_str().unwrap_or_default();
         match event["type"].as_str().unwrap_or_default() {
             "response.created" | "response.in_progress" => {
@@ -170,7 +258,7 @@ impl Decode for ResponsesDecoder {
                 out.thinking(delta);
             }
             "response.function_call_arguments.delta" => self.arguments(place, delta, false, out),
-            "response.output_item.done" => self.item(place, &event["item"], out),
+            "response.output_item.done" => self.item(place, &event["item"], out)?,
             "response.completed" | "response.incomplete" => {
                 return self.finish(&event["response"], out);
             }
@@ -205,7 +293,7 @@ impl Decode for ResponsesDecoder {
         };
         out.start(response["id"].as_str().unwrap_or_default());
         for (place, item) in items.iter().enumerate() {
-            self.item(place as u64, item, out);
+            self.item(place as u64, item, out)?;
         }
         self.finish(&response, out)
     }

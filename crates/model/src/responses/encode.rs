@@ -5,6 +5,7 @@ use crate::chat::{data_url, document_text, effort_of, is_thinking_off, joined_to
 use crate::provider::Transfer;
 use crate::providers::ModelFacts;
 use crate::request::ModelRequest;
+use crate::search::search_tool;
 use crate::wire::calls::clean_id;
 use bytes::Bytes;
 use lathe_protocol::content::{Content, ContentBlock};
@@ -16,7 +17,7 @@ use std::sync::Arc;
 
 /// The smallest output limit that the API takes.
 const LEAST_OUTPUT: u32 = 16;
-const NO_IMAGE: &str = "[image left out: the model takes no images]";
+const NO_IMAGE: &str = "[image omitted: the model does not accept images]";
 
 /// The tools in the wire format, and their names.
 #[derive(Debug, Default)]
@@ -94,8 +95,9 @@ pub(super) fn instructions(system: &Bytes) -> Bytes {
 
 /// The tools in the wire format.
 pub(super) fn tools(tools: &Bytes) -> Tools {
+    let own = search_tool(tools);
     let tools = joined_tools(tools);
-    let list: Vec<Value> = tools
+    let mut list: Vec<Value> = tools
         .iter()
         .map(|(name, description, schema)| {
             // Left out, it would mean true.
@@ -105,10 +107,27 @@ pub(super) fn tools(tools: &Bytes) -> Tools {
             })
         })
         .collect();
+    list.extend(own.map(|own| web_search(&own)));
+    let bytes = if list.is_empty() {
+        Bytes::new()
+    } else {
+        Bytes::from(Value::Array(list).to_string())
+    };
     Tools {
-        bytes: Bytes::from(Value::Array(list).to_string()),
+        bytes,
         names: Arc::new(tools.into_iter().map(|(name, _, _)| name).collect()),
     }
+}
+
+/// The provider's own search.
+fn web_search(own: &Value) -> Value {
+    let mut tool = json!({"type": "web_search"});
+    for key in ["allowed_domains", "blocked_domains"] {
+        if own[key].is_array() {
+            tool["filters"][key] = own[key].clone();
+        }
+    }
+    tool
 }
 
 /// Whether a schema is what `strict` asks for: every object is closed, and all of its properties are required.

@@ -11,6 +11,7 @@ use crate::provider::Transfer;
 use crate::providers::Entry;
 use crate::request::ModelRequest;
 use crate::wire::cache::Translations;
+use crate::wire::calls::CallIds;
 use crate::wire::{Prepared, Translator};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -58,7 +59,7 @@ impl Translator for Responses {
         let tools = self
             .tools
             .get(&request.tools, 0, || encode::tools(&request.tools));
-        if !tools.names.is_empty() {
+        if !tools.bytes.is_empty() {
             parts.push(Bytes::from_static(b",\"tools\":"));
             parts.push(tools.bytes.clone());
             parts.push(encode::tool_options(request, &facts));
@@ -82,7 +83,11 @@ impl Translator for Responses {
             path: "responses".to_owned(),
             query: Vec::new(),
             body: RequestBody::of_parts(parts),
-            decoder: Box::new(decode::ResponsesDecoder::new(Arc::clone(&tools.names))),
+            decoder: Box::new(decode::ResponsesDecoder::new(
+                Arc::clone(&tools.names),
+                CallIds::after(&request.messages),
+                crate::estimate::request(request),
+            )),
         })
     }
 }

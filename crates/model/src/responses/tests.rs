@@ -193,3 +193,31 @@ fn endings_are_what_the_api_says() {
         Err(ModelError::PromptTooLong { .. })
     ));
 }
+
+#[test]
+fn the_providers_own_search_is_asked_for_and_its_sources_are_results() {
+    let mut question = request(Vec::new());
+    question.tools = Bytes::from_static(
+        br#"[{"type":"web_search_20250305","name":"web_search","max_uses":8,"allowed_domains":["a.example"]}]"#,
+    );
+    let tools = &sent(&question)["tools"];
+    assert_eq!(
+        *tools,
+        json!([{"type": "web_search", "filters": {"allowed_domains": ["a.example"]}}])
+    );
+    let note = |url: &str| json!({"type": "url_citation", "url": url, "title": "A", "start_index": 0, "end_index": 3});
+    let text = json!({"type": "output_text", "text": "It is so.", "annotations": [note("https://a.example/"), note("https://a.example/")]});
+    let message = received(&[
+        json!({"type": "response.output_item.done", "output_index": 0, "item": {"type": "web_search_call", "id": "ws_1", "status": "completed"}}),
+        json!({"type": "response.output_item.done", "output_index": 1, "item": {"type": "message", "content": [text]}}),
+        completed(),
+    ])
+    .unwrap();
+    assert_eq!(message.usage.server_tool_use.web_search_requests, 1);
+    let ContentBlock::Other(results) = &message.content[1] else {
+        panic!("{:?}", message.content);
+    };
+    assert_eq!(results["type"], "web_search_tool_result");
+    assert_eq!(results["content"].as_array().unwrap().len(), 1);
+    assert_eq!(results["content"][0]["url"], "https://a.example/");
+}

@@ -1,6 +1,8 @@
 //! Names, ids and arguments of calls, as servers give them and as they should be.
 
 use super::emit::{Emitter, new_call_id};
+use lathe_protocol::encoded::EncodedMessages;
+use lathe_protocol::message::Role;
 use serde_json::Value;
 use std::collections::HashSet;
 
@@ -83,12 +85,48 @@ struct Call {
     done: bool,
 }
 
+/// The ids of calls that can't be used again: those of this response, and those of the conversation before it. Some
+/// servers number the calls of every answer anew.
+#[derive(Default)]
+pub(crate) struct CallIds {
+    before: EncodedMessages,
+    here: HashSet<String>,
+}
+
+impl CallIds {
+    /// The ids after these messages.
+    pub(crate) fn after(messages: &EncodedMessages) -> Self {
+        Self {
+            before: messages.clone(),
+            here: HashSet::new(),
+        }
+    }
+
+    /// The id under which a call is known from now on: the server's own, unless that says nothing or is taken.
+    pub(crate) fn unique(&mut self, given: &str) -> String {
+        let id = clean_id(given);
+        if is_vague(given) || self.is_taken(&id) {
+            return new_call_id();
+        }
+        self.here.insert(id.clone());
+        id
+    }
+
+    fn is_taken(&self, id: &str) -> bool {
+        let quoted = format!("\"id\":\"{id}\"");
+        let finder = memchr::memmem::Finder::new(quoted.as_bytes());
+        self.here.contains(id)
+            || self.before.iter().any(|message| {
+                message.role == Role::Assistant && finder.find(&message.bytes).is_some()
+            })
+    }
+}
+
 /// The calls of a response, put together from pieces that may lack everything.
-#[derive(Debug)]
 pub(crate) struct CallCollector {
     offered: std::sync::Arc<Vec<String>>,
     calls: Vec<Call>,
-    used_ids: HashSet<String>,
+    ids: CallIds,
 }
 
 /// A piece of a call.
@@ -103,12 +141,20 @@ pub(crate) struct CallPiece<'a> {
 }
 
 impl CallCollector {
-    pub(crate) fn new(offered: std::sync::Arc<Vec<String>>) -> Self {
+    pub(crate) fn new(offered: std::sync::Arc<Vec<String>>, ids: CallIds) -> Self {
         Self {
             offered,
             calls: Vec::new(),
-            used_ids: HashSet::new(),
+            ids,
         }
+    }
+
+    /// Whether the arguments of all calls are complete.
+    pub(crate) fn are_whole(&self) -> bool {
+        self.calls.iter().all(|call| {
+            let arguments = format!("{}{}", call.passed, call.held);
+            call.done || arguments.trim().is_empty() || is_complete(&arguments)
+        })
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -154,14 +200,17 @@ impl CallCollector {
         {
             let call = &self.calls[at];
             let other_id = !piece.id.is_empty() && !call.id.is_empty() && piece.id != call.id;
-            // Always index 0, and no ids: another name after complete arguments is another call.
+            // Always index 0, and no ids: another name, or the same after complete arguments, is another call.
             let arguments_came = !call.held.is_empty() || !call.passed.is_empty() || call.done;
+            let is_tool = || meant(piece.name, &self.offered).is_some();
             let again = !piece.name.is_empty()
                 && !call.name.is_empty()
                 && piece.id.is_empty()
-                && arguments_came
-                && (piece.name != call.name
-                    || is_complete(&format!("{}{}", call.passed, call.held)));
+                && (if piece.name == call.name {
+                    arguments_came && is_complete(&format!("{}{}", call.passed, call.held))
+                } else {
+                    arguments_came || is_tool()
+                });
             return (!other_id && !again && !call.done).then_some(at);
         }
         if piece.index.is_some() && self.calls[last].index.is_some() {
@@ -196,11 +245,7 @@ impl CallCollector {
                     || call.name.split("<|").next().unwrap_or_default().to_owned(),
                     str::to_owned,
                 );
-                let mut id = clean_id(&call.id);
-                if is_vague(&call.id) || !self.used_ids.insert(id.clone()) {
-                    id = new_call_id();
-                }
-                out.call(&id, &name);
+                out.call(&self.ids.unique(&call.id), &name);
                 call.began = true;
             }
             let complete =

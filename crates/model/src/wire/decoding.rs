@@ -59,6 +59,8 @@ pub(crate) struct Source {
     pub(crate) response: Response,
     pub(crate) url: Url,
     pub(crate) model: String,
+    /// The same number for repetitions of the same request.
+    pub(crate) request: u64,
     pub(crate) connection: Arc<Connection>,
     pub(crate) decoder: Box<dyn Decode>,
 }
@@ -84,6 +86,7 @@ struct Decoding {
     connection: Arc<Connection>,
     url: Url,
     model: String,
+    request: u64,
     finished: bool,
 }
 
@@ -99,6 +102,7 @@ pub(crate) fn decoded(source: Source) -> BoxStream<'static, Result<StreamPiece, 
         connection: source.connection,
         url: source.url,
         model: source.model,
+        request: source.request,
         finished: false,
     };
     stream::unfold(decoding, |mut decoding| async move {
@@ -128,6 +132,7 @@ impl Decoding {
                     self.finish()
                 }
             };
+            let outcome = outcome.and_then(|()| self.judge_empty());
             if let Err(unusable) = outcome {
                 self.finished = true;
                 // What was understood before the trouble has been given out; a retry withdraws it.
@@ -141,6 +146,16 @@ impl Decoding {
                 return Some(Err(self.told(error)));
             }
         }
+    }
+
+    /// An answer without a word and without a call is asked for again, once.
+    fn judge_empty(&self) -> Result<(), Unusable> {
+        if self.emitter.ended_empty() && self.connection.is_first_empty(self.request) {
+            return Err(Unusable::Trouble(ModelError::Truncated {
+                message: "the answer is empty".to_owned(),
+            }));
+        }
+        Ok(())
     }
 
     fn told(&self, error: ModelError) -> ModelError {

@@ -17,15 +17,25 @@ enum Open {
     Call,
 }
 
+/// What came in the middle of a call, and is given out after it.
+#[derive(Debug)]
+enum Later {
+    Text(String),
+    Thinking(String),
+    Signature(String),
+}
+
 /// Collects the events of one response.
 #[derive(Debug)]
 pub(crate) struct Emitter {
     model: String,
     out: VecDeque<StreamPiece>,
     open: Option<Open>,
+    later: Vec<Later>,
     next: usize,
     started: bool,
     ended: bool,
+    ended_empty: bool,
     /// Whether anything but reasoning came.
     has_content: bool,
     has_calls: bool,
@@ -39,9 +49,11 @@ impl Emitter {
             model: model.to_owned(),
             out: VecDeque::new(),
             open: None,
+            later: Vec::new(),
             next: 0,
             started: false,
             ended: false,
+            ended_empty: false,
             has_content: false,
             has_calls: false,
             written: 0,
@@ -56,6 +68,11 @@ impl Emitter {
         self.ended
     }
 
+    /// Whether it ended by itself without a word and without a call.
+    pub(crate) fn ended_empty(&self) -> bool {
+        self.ended_empty
+    }
+
     pub(crate) fn has_content(&self) -> bool {
         self.has_content
     }
@@ -67,6 +84,17 @@ impl Emitter {
     /// Whether anything came, reasoning included.
     pub(crate) fn has_anything(&self) -> bool {
         self.next > 0
+    }
+
+    /// Usage that nobody counted, marked as a guess.
+    pub(crate) fn estimated_usage(&self, input: u64) -> Usage {
+        let mut guess = Usage {
+            input_tokens: input,
+            output_tokens: self.estimated_output(),
+            ..Usage::default()
+        };
+        guess.extra.insert("estimated".to_owned(), true.into());
+        guess
     }
 
     /// A guess at the tokens that were written.
@@ -115,13 +143,30 @@ impl Emitter {
         self.push(StreamEvent::MessageStart { message });
     }
 
-    /// Closes the open block, if there is one.
+    /// Closes the open block, if there is one, and gives out what came in the middle of it.
     pub(crate) fn close(&mut self) {
-        if self.open.take().is_some() {
-            self.push(StreamEvent::ContentBlockStop {
-                index: self.next - 1,
-            });
+        if self.open.take().is_none() {
+            return;
         }
+        self.push(StreamEvent::ContentBlockStop {
+            index: self.next - 1,
+        });
+        for later in std::mem::take(&mut self.later) {
+            match later {
+                Later::Text(text) if text.trim().is_empty() => {}
+                Later::Text(text) => self.text(&text),
+                Later::Thinking(text) => self.thinking(&text),
+                Later::Signature(signature) => self.sign(&signature),
+            }
+        }
+        if self.open.is_some() {
+            self.close();
+        }
+    }
+
+    /// Whether a call is being written: everything else waits until it is whole, or its arguments would be cut.
+    fn is_in_call(&self) -> bool {
+        self.open == Some(Open::Call)
     }
 
     fn open(&mut self, kind: Open, block: ContentBlock) {
@@ -147,6 +192,14 @@ impl Emitter {
         if text.is_empty() {
             return;
         }
+        if self.is_in_call() {
+            if let Some(Later::Text(held)) = self.later.last_mut() {
+                held.push_str(text);
+            } else {
+                self.later.push(Later::Text(text.to_owned()));
+            }
+            return;
+        }
         if self.open != Some(Open::Text) {
             self.open(Open::Text, ContentBlock::Text(TextBlock::default()));
         }
@@ -157,6 +210,13 @@ impl Emitter {
         });
     }
 
+    /// A block that is whole.
+    pub(crate) fn block(&mut self, block: ContentBlock) {
+        self.open(Open::Text, block);
+        self.close();
+        self.has_content = true;
+    }
+
     /// Whether reasoning is being written.
     pub(crate) fn is_thinking(&self) -> bool {
         self.open == Some(Open::Thinking)
@@ -165,6 +225,14 @@ impl Emitter {
     /// Words of the reasoning.
     pub(crate) fn thinking(&mut self, text: &str) {
         if text.is_empty() {
+            return;
+        }
+        if self.is_in_call() {
+            if let Some(Later::Thinking(held)) = self.later.last_mut() {
+                held.push_str(text);
+            } else {
+                self.later.push(Later::Thinking(text.to_owned()));
+            }
             return;
         }
         self.begin_thinking();
@@ -186,6 +254,10 @@ impl Emitter {
 
     /// Ends reasoning with what the provider wants back.
     pub(crate) fn sign(&mut self, signature: &str) {
+        if self.is_in_call() {
+            self.later.push(Later::Signature(signature.to_owned()));
+            return;
+        }
         self.begin_thinking();
         self.delta(Delta::SignatureDelta {
             signature: signature.to_owned(),
@@ -226,6 +298,7 @@ impl Emitter {
         }
         self.start("");
         self.close();
+        self.ended_empty = reason == StopReason::EndTurn && !self.has_content;
         self.push(StreamEvent::MessageDelta {
             delta: MessageDelta {
                 stop_reason: Some(reason),

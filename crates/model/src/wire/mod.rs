@@ -26,8 +26,10 @@ use futures::stream::{self, StreamExt};
 use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, USER_AGENT};
 use http::{HeaderValue, Method};
 use lathe_net::{ClientOptions, Network, Reach};
+use parking_lot::Mutex;
 use reqwest::{Client, Response};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 use url::Url;
 
@@ -55,6 +57,11 @@ pub(crate) trait Translator: Send + Sync + 'static {
     /// is another one.
     fn learn(&self, _request: &ModelRequest, _error: &ModelError) -> bool {
         false
+    }
+
+    /// What the person should know about the requests so far: each thing once.
+    fn remarks(&self) -> Vec<String> {
+        Vec::new()
     }
 }
 
@@ -84,6 +91,8 @@ pub(crate) struct Connection {
     proxy: Option<&'static str>,
     provider: String,
     key_hint: String,
+    /// Requests whose answer was empty once: the second time, empty is what it is.
+    empty: Mutex<HashSet<u64>>,
 }
 
 impl Connection {
@@ -134,12 +143,18 @@ impl Connection {
             proxy,
             provider: parts.provider.to_owned(),
             key_hint: parts.key_hint,
+            empty: Mutex::default(),
             base,
         })
     }
 
     pub(crate) fn provider(&self) -> &str {
         &self.provider
+    }
+
+    /// Whether the empty answer to a request is the first one to it.
+    pub(crate) fn is_first_empty(&self, request: u64) -> bool {
+        self.empty.lock().insert(request)
     }
 
     pub(crate) fn authorizer(&self) -> &Authorizer {
@@ -306,6 +321,13 @@ async fn refusal(response: Response) -> ModelError {
     )
 }
 
+/// A number for a request, the same for its repetitions.
+fn identity(request: &ModelRequest) -> u64 {
+    let last = request.messages.last().map(|message| &message.bytes);
+    let count = request.messages.len();
+    BuildHasherDefault::<DefaultHasher>::default().hash_one((&request.model, count, last))
+}
+
 /// A provider that is a connection and a translator.
 pub(crate) struct HttpProvider<T> {
     inner: Arc<Inner<T>>,
@@ -351,6 +373,7 @@ impl<T: Translator> Inner<T> {
                         response,
                         url,
                         model: request.model.clone(),
+                        request: identity(request),
                         connection: Arc::clone(&self.connection),
                         decoder: prepared.decoder,
                     });
@@ -393,5 +416,9 @@ impl<T: Translator> Provider for HttpProvider<T> {
     ) -> BoxFuture<'static, Result<bool, ModelError>> {
         let inner = Arc::clone(&self.inner);
         Box::pin(async move { inner.connection.authorizer().refresh().await })
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        self.inner.translator.remarks()
     }
 }

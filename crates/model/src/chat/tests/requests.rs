@@ -189,7 +189,9 @@ fn images_of_results_follow_after_all_results_and_are_a_note_for_models_that_see
         ..ModelFacts::default()
     };
     let blind = sent(&translator_with("http://h/v1", facts), &back);
-    assert!(blind.to_string().contains("takes no images") && !blind.to_string().contains("AAAA"));
+    assert!(
+        blind.to_string().contains("does not accept images") && !blind.to_string().contains("AAAA")
+    );
 }
 
 #[test]
