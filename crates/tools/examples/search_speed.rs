@@ -183,6 +183,7 @@ fn main() {
                 cancel: CancellationToken::new(),
                 to_background: CancellationToken::new(),
                 progress: ProgressSink::none(),
+                sandbox: None,
                 confinement: None,
             };
             runtime.block_on(call.call(context)).unwrap();

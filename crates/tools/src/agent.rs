@@ -178,6 +178,7 @@ impl Tool for Agent {
             prompt: input.prompt,
             agent_type: input.subagent_type.filter(|kind| !kind.trim().is_empty()),
             model: input.model.filter(|model| !model.trim().is_empty()),
+            effort: None,
             background: input.run_in_background,
             worktree: input.isolation == Some(Isolation::Worktree),
             name: input.name.filter(|name| !name.trim().is_empty()),
@@ -202,7 +203,7 @@ fn finished(task: &AgentTask) -> ToolOutput {
         status => format!("The agent {}: {}", ended_word(status), task.result),
     };
     let mut note = format!(
-        "[Agent {}: {} tool call{}, {} tokens, {:.1} s. SendMessage with to: \"{}\" goes on with it.",
+        "[Agent {}: {} tool call{}, {} tokens, {:.1} s. SendMessage with to: \"{}\" continues it.",
         task.id,
         usage.tool_uses,
         if usage.tool_uses == 1 { "" } else { "s" },
@@ -237,13 +238,15 @@ fn started(task: &AgentTask) -> ToolOutput {
         task.output_file.display()
     );
     ToolOutput::new(
-        text.clone(),
+        text,
         json!({
             "status": "async_launched", "isAsync": true, "agentId": task.id,
             "agentType": task.agent_type, "description": task.description,
             "prompt": task.prompt, "outputFile": task.output_file,
         }),
-        Display::Text { text },
+        Display::Text {
+            text: format!("Working in the background as {}", task.id),
+        },
     )
 }
 

@@ -36,7 +36,7 @@ impl AskUserQuestion {
         const DESCRIPTION: &str = include_str!("ask_user_question.md");
         const PLAIN: &str = "plain text or code";
         const HTML: &str =
-            "a fragment of HTML that stands alone: styles inline, no html, head, body or script";
+            "a self-contained fragment of HTML: styles inline, no html, head, body or script";
         let description = if previews_are_html {
             DESCRIPTION.replacen(PLAIN, HTML, 1)
         } else {
@@ -158,10 +158,10 @@ impl Tool for AskUserQuestion {
             .collect();
         if answers.is_empty() {
             return Err(ToolError::failed(
-                "The person gave no answer. Go on with the choice that you would recommend and say which it is, or ask in the conversation.",
+                "The user gave no answer. Continue with the choice that you would recommend and say which it is, or ask in the conversation.",
             ));
         }
-        let mut text = "The person answered:".to_owned();
+        let mut text = "The user answered:".to_owned();
         for question in &input.questions {
             if let Some(answer) = answers.get(&question.question) {
                 let _ = write!(text, "\n- {} → {answer}", question.question);
@@ -182,7 +182,9 @@ impl Tool for AskUserQuestion {
                 let _ = write!(text, "\n- {question} → {answer}");
             }
         }
-        let display = Display::Text { text: text.clone() };
+        // For people without the words that introduce it to the model.
+        let shown = text.lines().skip(1).collect::<Vec<_>>().join("\n");
+        let display = Display::Text { text: shown };
         Ok(ToolOutput::new(
             text,
             json!({"questions": input.questions, "answers": answers, "annotations": input.annotations}),
@@ -216,7 +218,7 @@ enum QuestionError {
     Repeated(String),
     #[error("{at}.options: two to {MOST_OPTIONS} answers are offered, not {count}.")]
     WrongOptionCount { at: String, count: usize },
-    #[error("{at}.options: the label {label:?} is there twice.")]
+    #[error("{at}.options: the label {label:?} occurs twice.")]
     RepeatedLabel { at: String, label: String },
 }
 

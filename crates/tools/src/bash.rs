@@ -9,7 +9,7 @@ use lathe_protocol::content::{Content, ContentBlock};
 use lathe_protocol::display::Display;
 use lathe_protocol::ids::{TaskId, ToolUseId};
 use lathe_protocol::permission::Subject;
-use lathe_sandbox::Block;
+use lathe_sandbox::{Block, Violation};
 use lathe_settings::{Environment, Variable};
 use lathe_shell::analysis::{self, WorkingFolder};
 use lathe_shell::run::{
@@ -171,10 +171,13 @@ impl Tool for Bash {
             }
         }
         let output = result(&input, &finished, &limits);
-        match &finished.blocked {
-            Some(block) => Err(blocked(block, &output)),
-            None => Ok(output),
+        if let Some(block) = &finished.blocked {
+            return Err(blocked(block, &output));
         }
+        if finished.violations.is_empty() {
+            return Ok(output);
+        }
+        Err(violated(&finished.violations, &output))
     }
 }
 
@@ -211,6 +214,7 @@ fn options(input: &Input, context: &CallContext, limits: &Limits) -> RunOptions 
             .clone()
             .unwrap_or_else(|| first_line(&input.command)),
         tool_use_id: Some(context.tool_use_id.clone()),
+        sandbox: context.sandbox.clone(),
         confinement: context.confinement.clone(),
         ..RunOptions::default()
     }
@@ -233,6 +237,24 @@ fn blocked(block: &Block, output: &ToolOutput) -> ToolError {
              A person can allow it to run without that.]"
         ),
         what,
+    }
+}
+
+/// The error for a command that failed because the sandbox refused something.
+fn violated(violations: &[Violation], output: &ToolOutput) -> ToolError {
+    let subjects: Vec<String> = violations.iter().map(Violation::subject).collect();
+    let mut text = match &output.content {
+        Content::Text(text) => text.clone(),
+        Content::Blocks(_) => String::new(),
+    };
+    text.push_str("\n[The command ran in the sandbox, which refused:");
+    for violation in violations {
+        text.push_str(&format!("\n- {violation}"));
+    }
+    text.push(']');
+    ToolError::Violated {
+        what: subjects.join(", "),
+        output: text,
     }
 }
 

@@ -43,6 +43,8 @@ pub struct ToolContext {
     pub secrets: SecretCheck,
     /// The environment of the session.
     pub environment: Arc<Environment>,
+    /// The sandbox of the session, if the program can make one.
+    pub sandbox: Option<Arc<lathe_sandbox::Sandbox>>,
 }
 
 /// Told of every file before a tool changes it.
@@ -83,6 +85,8 @@ pub struct CallContext {
     pub to_background: CancellationToken,
     /// Takes what to show meanwhile.
     pub progress: ProgressSink,
+    /// The sandbox that a command runs in; `None` runs it outside.
+    pub sandbox: Option<Arc<lathe_shell::run::SandboxedRun>>,
     /// What a command is confined to because it passed as one that only reads.
     pub confinement: Option<Arc<lathe_sandbox::ReadOnlyPolicy>>,
 }
@@ -140,6 +144,7 @@ impl ToolContext {
             variables,
             home: Some(home.clone()),
             cwd: working_folder.clone(),
+            ..Environment::default()
         };
         Self {
             session_id,
@@ -155,6 +160,7 @@ impl ToolContext {
             change_observer: Arc::new(NoChangeObserver),
             secrets,
             environment: Arc::new(environment),
+            sandbox: None,
         }
     }
 
@@ -172,6 +178,7 @@ impl ToolContext {
             file_cache: Arc::new(self.file_cache.for_agent()),
             todos: Mutex::default(),
             tasks: Arc::clone(&self.tasks),
+            sandbox: self.sandbox.clone(),
             host: RwLock::default(),
             change_observer: Arc::clone(&self.change_observer),
             secrets: Arc::clone(&self.secrets),

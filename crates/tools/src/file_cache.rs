@@ -43,6 +43,14 @@ pub struct ReadQuestion {
     pub pages: Option<String>,
 }
 
+impl ReadQuestion {
+    /// Whether no part was asked for.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.offset.is_none() && self.limit.is_none()
+    }
+}
+
 /// Which lines of a file the model has seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Seen {

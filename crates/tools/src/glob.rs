@@ -148,9 +148,7 @@ impl Tool for Glob {
             ));
         }
         if names.is_empty() && ignored == Ignored::LeftOut {
-            text.push_str(
-                " Files that .gitignore names were left out; include_ignored finds them.",
-            );
+            text.push_str(" Files in .gitignore were skipped; include_ignored finds them.");
         }
         Ok(ToolOutput::new(
             text,

@@ -8,13 +8,17 @@
 
 use crate::context::CallContext;
 use crate::task_store::Task;
-use crate::tool::ToolError;
+use crate::tool::{ToolError, ToolOutput};
+use crate::web_search::SearchAnswer;
 use futures::future::BoxFuture;
 use lathe_protocol::event::TaskUsage;
 use lathe_protocol::ids::TaskId;
 use lathe_protocol::permission::PermissionMode;
+use lathe_web::search::Query;
+use serde_json::Value;
 use std::path::PathBuf;
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 /// Why plan mode can't be entered.
 #[derive(Debug, thiserror::Error)]
@@ -23,11 +27,11 @@ pub enum PlanModeError {
     #[error("The session is over.")]
     SessionOver,
     /// An agent asked for it.
-    #[error("Agents don't plan for the person; put a plan into your report.")]
+    #[error("Agents can't present plans to the user; put a plan into your report.")]
     InAgent,
     /// There is no person.
     #[error(
-        "Nobody is here who could agree to a plan. Think the steps through and go on without plan mode."
+        "Nobody can approve a plan here. Think the steps through and continue without plan mode."
     )]
     NobodyToAgree,
     /// The mode is not available.
@@ -85,10 +89,45 @@ pub trait SessionHost: Send + Sync {
     /// Tells TaskCreated or TaskCompleted hooks. Gives the reason of one that objects.
     fn task_changed(&self, task: Task, change: TaskChange) -> BoxFuture<'_, Option<String>>;
 
+    /// Whether a tool's definition has not been loaded, so that the model can't know its fields.
+    fn is_unloaded(&self, _tool: &str) -> bool {
+        false
+    }
+
     /// Why the conversation doesn't have a tool that others have, in words for the model.
     fn why_missing(&self, _tool: &str) -> Option<String> {
         None
     }
+
+    /// Asks the small model one question beside the conversation. The cost is the session's.
+    fn ask_small_model(
+        &self,
+        system: &'static str,
+        prompt: String,
+        cancel: CancellationToken,
+    ) -> BoxFuture<'_, Result<String, ToolError>>;
+
+    /// Lets the model's provider search the web. The cost is the session's.
+    fn search_by_model(
+        &self,
+        query: Query,
+        cancel: CancellationToken,
+    ) -> BoxFuture<'_, Result<SearchAnswer, ToolError>>;
+
+    /// Calls another tool of the session for one that is built on it.
+    fn call_tool(
+        &self,
+        name: String,
+        input: Value,
+        call: CallContext,
+    ) -> BoxFuture<'_, Result<ToolOutput, ToolError>>;
+
+    /// The schema of a tool's input, if the session has the tool. A server that is being connected is waited for.
+    fn input_schema(&self, name: String) -> BoxFuture<'_, Option<Value>>;
+
+    /// The conversation has read text from outside, such as a page of this host: what is done afterwards may not be
+    /// the person's idea.
+    fn read_from_outside(&self, source: &str);
 
     /// Passes matching lines of a background command on to the conversation.
     fn monitor(&self, order: MonitorOrder);
@@ -105,6 +144,8 @@ pub struct AgentOrder {
     pub agent_type: Option<String>,
     /// The model that it should use.
     pub model: Option<String>,
+    /// How hard its model should try; `None` is as its definition or its parent says.
+    pub effort: Option<String>,
     /// Whether it goes on in the background.
     pub background: Option<bool>,
     /// Whether it gets a git worktree of its own.

@@ -46,6 +46,8 @@ pub mod task_store;
 pub mod text_file;
 pub mod todo_write;
 pub mod tool;
+pub mod web_fetch;
+pub mod web_search;
 pub mod write;
 
 mod change;
@@ -54,6 +56,7 @@ mod missing_file;
 mod newest_files;
 mod notebook;
 mod notebook_view;
+mod outline;
 mod pdf;
 mod text_window;
 mod walk;

@@ -230,7 +230,7 @@ impl<'a> Written<'a> {
             };
         } else if written.entries < total {
             let left = total - written.entries;
-            let _ = write!(written.text, "\n\n[{left} more are left out.]");
+            let _ = write!(written.text, "\n\n[{left} more omitted.]");
         }
         written
     }

@@ -97,6 +97,7 @@ impl Tool for Monitor {
                     directory: Some(context.session.working_folder.read().clone()),
                     description: description.clone(),
                     tool_use_id: Some(context.tool_use_id.clone()),
+                    sandbox: context.sandbox.clone(),
                     ..RunOptions::default()
                 };
                 let task = shell
@@ -115,7 +116,7 @@ impl Tool for Monitor {
                     .map_err(|error| ToolError::failed(sentence(&error)))?;
                 if known.status != BackgroundStatus::Running {
                     return Err(ToolError::failed(format!(
-                        "Task {task} isn't running any more; TaskOutput has what it printed."
+                        "Task {task} is no longer running; TaskOutput has its output."
                     )));
                 }
                 (

@@ -72,12 +72,26 @@ pub fn approve(mode: PermissionMode) -> PermissionReply {
 pub fn keep_planning(feedback: &str) -> PermissionReply {
     let feedback = feedback.trim();
     PermissionReply::deny(if feedback.is_empty() {
-        "The person wants to keep planning. Plan mode is still on: ask what to change, or improve the plan.".to_owned()
+        KEEP_PLANNING.to_owned()
     } else {
-        format!(
-            "The person wants the plan changed before the work begins. Plan mode is still on. They say: {feedback}"
-        )
+        format!("{CHANGE_PLAN}{feedback}")
     })
+}
+
+/// What the model is told when a person wants to keep planning.
+const KEEP_PLANNING: &str = "The user wants to keep planning. Plan mode is still on: ask what to change, or improve the plan.";
+
+/// The same with what they say.
+const CHANGE_PLAN: &str = "The user wants the plan changed before the work begins. Plan mode is still on. Their feedback: ";
+
+/// What a person reads in place of the words for the model.
+#[must_use]
+pub fn refusal_words(told: &str) -> Option<String> {
+    if told == KEEP_PLANNING {
+        return Some("You chose to keep planning.".to_owned());
+    }
+    told.strip_prefix(CHANGE_PLAN)
+        .map(|words| format!("You asked for a change: {words}"))
 }
 
 impl Tool for EnterPlanMode {
@@ -204,7 +218,7 @@ impl Tool for ExitPlanMode {
         }
         let mode = host.leave_plan_mode();
         let text = format!(
-            "The person agrees with the plan. Plan mode is over, permission mode {mode} is on: carry the plan out. It is kept in {}.\n\nThe plan as agreed:\n{plan}",
+            "The user approved the plan. Plan mode is off, permission mode {mode} is on: carry out the plan. It is saved in {}.\n\nThe approved plan:\n{plan}",
             before.file.display()
         );
         let file = input
@@ -241,6 +255,9 @@ mod tests {
         let PermissionReply::Deny { message, .. } = keep_planning(" smaller steps ") else {
             panic!("feedback denies");
         };
-        assert!(message.ends_with("They say: smaller steps"), "{message}");
+        assert!(
+            message.ends_with("Their feedback: smaller steps"),
+            "{message}"
+        );
     }
 }

@@ -34,6 +34,8 @@ const LARGEST_WITHOUT_LIMIT: u64 = 256 * 1024;
 const LOADED_UP_TO: u64 = 1024 * 1024;
 /// The largest UTF-16 file: its lines can't be found without decoding all of it.
 const LARGEST_UTF16: u64 = 64 * 1024 * 1024;
+/// The largest file whose outline is given.
+const LARGEST_OUTLINED: u64 = 8 * 1024 * 1024;
 /// The largest picture, PDF or notebook file.
 const LARGEST_LOADED: u64 = 64 * 1024 * 1024;
 /// The most that one answer may hold, in tokens.
@@ -265,7 +267,7 @@ impl Request {
     fn unchanged(&self) -> ToolOutput {
         ToolOutput::new(
             format!(
-                "{} is unchanged since you read it; what was shown then still holds.",
+                "{} is unchanged since you read it; the earlier content is still current.",
                 self.shown()
             ),
             json!({"type": "file_unchanged", "file": {"filePath": self.path}}),
@@ -299,10 +301,11 @@ impl Request {
         let asked_for_part = self.question.limit.is_some();
         if size > LARGEST_WITHOUT_LIMIT && !asked_for_part {
             return Err(ToolError::failed(format!(
-                "{} is {}, too large to read at once (the limit is {}). {ADVICE}",
+                "{} is {}, too large to read at once (the limit is {}). {ADVICE}{}",
                 self.shown(),
                 size_words(size),
                 size_words(LARGEST_WITHOUT_LIMIT),
+                self.outline_of(&mut opened, size),
             )));
         }
         let is_utf16 =
@@ -323,7 +326,11 @@ impl Request {
             }
             let window = text_window::of_text(&text, encoding, first, most)
                 .map_err(|error| self.no_window(error))?;
-            let output = self.shown_window(&window)?;
+            let mut output = self.shown_window(&window)?;
+            let last = window.first + window.count - 1;
+            if last < window.total.number() && self.question.is_whole() {
+                output.add_text(&outlined(&text, &self.path, last));
+            }
             self.remember(opened.stamp, &window, Some((&bytes, &text)));
             return Ok(output);
         }
@@ -344,6 +351,16 @@ impl Request {
             cache.add_bookmark(&self.path, opened.stamp, next);
         }
         Ok(output)
+    }
+
+    /// The outline of a file that is too large to be shown, as far as it is read for that.
+    fn outline_of(&self, opened: &mut Opened, size: u64) -> String {
+        if size > LARGEST_OUTLINED {
+            return String::new();
+        }
+        let bytes = self.load(opened, LARGEST_OUTLINED).unwrap_or_default();
+        let text = text_file::decode(&bytes).map(|(text, _)| text);
+        text.map_or_else(|_| String::new(), |text| outlined(&text, &self.path, 0))
     }
 
     fn remember(&self, stamp: Stamp, window: &Window, whole: Option<(&[u8], &str)>) {
@@ -369,7 +386,7 @@ impl Request {
                 self.question.offset.unwrap_or(1)
             )),
             WindowError::TooLarge(fitting) => ToolError::failed(format!(
-                "These lines of {} are too much to show at once. Ask for fewer (limit: {}), or search with Grep.",
+                "These lines of {} are too long to show at once. Ask for fewer (limit: {}), or search with Grep.",
                 self.shown(),
                 (fitting / 12).max(1)
             )),
@@ -559,4 +576,10 @@ pub(crate) fn size_words(bytes: u64) -> String {
         }
     }
     format!("{bytes} bytes")
+}
+/// The outline of what follows a line, to be put behind a text.
+fn outlined(text: &str, path: &Path, after: usize) -> String {
+    crate::outline::outline(text, path, after).map_or_else(String::new, |outline| {
+        format!("\n\nDeclared in the rest, by line:\n{outline}")
+    })
 }

@@ -32,6 +32,9 @@ pub struct ToolDefinition {
     /// True if it is always sent, however many tools there are; not sent to the model.
     #[serde(skip)]
     pub always_load: bool,
+    /// True if it is sent only after the model has looked for it; not sent to the model.
+    #[serde(skip)]
+    pub deferred: bool,
 }
 
 /// A list of tools, sorted by name: the same tools always serialise to the same bytes.
@@ -175,6 +178,7 @@ impl ToolRegistry {
                 input_schema: tool.input_schema().clone(),
                 search_hint: tool.search_hint().map(str::to_owned),
                 always_load: tool.always_load(),
+                deferred: tool.deferred(),
             })
             .collect()
     }

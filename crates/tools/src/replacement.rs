@@ -376,7 +376,7 @@ fn advice(text: &str, wanted: &str) -> String {
         .map(|(number, line)| format!("{:>6}\t{}", number + 1, cut(line, 300)))
         .collect();
     let reason = if exact {
-        " Its first line is there, so the lines after it or the indentation differ."
+        " Its first line was found, so the lines after it or the indentation differ."
     } else {
         ""
     };

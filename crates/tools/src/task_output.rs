@@ -92,7 +92,7 @@ impl Tool for TaskOutput {
                 task = background.wait(&input.task_id, limit) => task.map_err(failed)?,
                 () = context.cancel.cancelled() => {
                     return Err(ToolError::Cancelled(
-                        "Waiting was cancelled; the task itself goes on.".to_owned(),
+                        "Waiting was cancelled; the task keeps running.".to_owned(),
                     ));
                 }
             };
@@ -174,7 +174,7 @@ async fn agent_output(
             () = host.wait_for_agent(id.as_str(), limit) => {}
             () = context.cancel.cancelled() => {
                 return Err(ToolError::Cancelled(
-                    "Waiting was cancelled; the agent itself goes on.".to_owned(),
+                    "Waiting was cancelled; the agent keeps running.".to_owned(),
                 ));
             }
         }

@@ -70,7 +70,7 @@ impl Tool for TaskStop {
             .map_err(|error| ToolError::failed(with_agents(sentence(&error), &context)))?;
         if before != BackgroundStatus::Running {
             return Err(ToolError::failed(format!(
-                "Task {} isn't running any more: {}. TaskOutput has what it printed.",
+                "Task {} is no longer running: {}. TaskOutput has its output.",
                 task.id,
                 state(&task)
             )));
@@ -112,7 +112,7 @@ pub(crate) fn with_agents(mut text: String, context: &CallContext) -> String {
 async fn stop_agent(host: &dyn SessionHost, agent: &AgentTask) -> Result<ToolOutput, ToolError> {
     if agent.status != AgentStatus::Running {
         return Err(ToolError::failed(format!(
-            "Agent {} isn't running any more: it {}. TaskOutput has its result.",
+            "Agent {} is no longer running: it {}. TaskOutput has its result.",
             agent.id,
             agent.status.word()
         )));

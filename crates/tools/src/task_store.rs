@@ -79,7 +79,7 @@ pub enum TaskListError {
         known: Vec<String>,
     },
     /// An update without a field.
-    #[error("Nothing was to be changed: name a field beside taskId.")]
+    #[error("Nothing to change: name a field besides taskId.")]
     NothingToChange,
     /// The list is full.
     #[error("The list has {MOST_TASKS} tasks already; delete some that are done.")]

@@ -87,6 +87,13 @@ impl ToolOutput {
         }
     }
 
+    /// Puts words behind the text for the model.
+    pub fn add_text(&mut self, more: &str) {
+        if let (Content::Text(text), false) = (&mut self.content, more.is_empty()) {
+            text.push_str(more);
+        }
+    }
+
     /// A successful result of several blocks.
     pub fn blocks(blocks: Vec<ContentBlock>, structured: Value, display: Display) -> Self {
         Self {
@@ -117,6 +124,14 @@ pub enum ToolError {
         /// What was refused, in words.
         what: String,
         /// What it printed, for the model.
+        output: String,
+    },
+    /// The sandbox refused something to the command, which failed. It can be run outside when a person says so.
+    #[error("{output}")]
+    Violated {
+        /// What was refused, in words.
+        what: String,
+        /// What it printed and what was refused, for the model.
         output: String,
     },
 }
@@ -194,6 +209,11 @@ pub trait Tool: Send + Sync + 'static {
         async { Ok(()) }
     }
 
+    /// Whether its definition is sent only after the model has looked for it: for tools that few sessions need.
+    fn deferred(&self) -> bool {
+        false
+    }
+
     /// How many characters of text the model is sent at most; above it the result goes to a file.
     /// `None`: the tool bounds itself.
     fn result_limit(&self) -> Option<usize> {
@@ -220,6 +240,10 @@ pub trait DynTool: Send + Sync {
     }
     /// True if it is always sent to the model, however many tools there are.
     fn always_load(&self) -> bool {
+        false
+    }
+    /// Whether its definition is sent only after the model has looked for it.
+    fn deferred(&self) -> bool {
         false
     }
     /// Checks the input against the schema and gets a call ready.
@@ -299,6 +323,10 @@ impl<T: Tool> DynTool for Erased<T> {
 
     fn result_limit(&self) -> Option<usize> {
         self.tool.result_limit()
+    }
+
+    fn deferred(&self) -> bool {
+        self.tool.deferred()
     }
 
     fn prepare(

@@ -89,6 +89,7 @@ impl Fixture {
             cancel: self.cancel.clone(),
             to_background: self.to_background.clone(),
             progress: ProgressSink::new(move |display| progress.lock().unwrap().push(display)),
+            sandbox: None,
             confinement: None,
         };
         tokio::time::timeout(Duration::from_secs(60), prepared.call(context))
@@ -236,7 +237,10 @@ async fn a_background_command_is_read_and_stopped_by_any_of_the_names() {
         .call("TaskStop", json!({"task_id": id}))
         .await
         .unwrap_err();
-    assert!(error.to_string().contains("isn't running"), "{error}");
+    assert!(
+        error.to_string().contains("is no longer running"),
+        "{error}"
+    );
     let output = fixture
         .call("TaskOutput", json!({"task_id": id}))
         .await

@@ -480,3 +480,33 @@ async fn an_unknown_field_is_answered_with_the_known_ones() {
         "{error}"
     );
 }
+
+#[tokio::test]
+async fn a_source_file_that_is_too_long_comes_with_an_outline() {
+    let workshop = Workshop::new();
+    let functions = |count: usize| -> String {
+        (0..count)
+            .map(|at| format!("fn function_{at}() {{\n    // {}\n}}\n", "x".repeat(20)))
+            .collect()
+    };
+    workshop.put("long.rs", functions(900));
+    let shown = workshop.text("Read", json!({"file_path": "long.rs"})).await;
+    assert!(
+        shown.contains("Declared in the rest, by line:\n2002: fn function_667()"),
+        "{shown}"
+    );
+    assert!(!shown.contains("\n1999: fn"), "{shown}");
+    // A part that was asked for is only that part.
+    let part = workshop
+        .text("Read", json!({"file_path": "long.rs", "limit": 5}))
+        .await;
+    assert!(!part.contains("Declared"), "{part}");
+    workshop.put("huge.rs", functions(9_000));
+    let error = workshop
+        .error("Read", json!({"file_path": "huge.rs"}))
+        .await;
+    assert!(
+        error.contains("too large") && error.contains("1: fn function_0()"),
+        "{error}"
+    );
+}

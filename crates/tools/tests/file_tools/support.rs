@@ -93,6 +93,7 @@ impl Workshop {
             cancel: self.cancel.clone(),
             to_background: CancellationToken::new(),
             progress: ProgressSink::none(),
+            sandbox: None,
             confinement: None,
         }
     }
