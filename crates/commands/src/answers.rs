@@ -6,8 +6,8 @@ use crate::lists::{
 };
 use crate::{CommandError, CommandOutcome, diagnose_session};
 use lathe_doctor::TerminalFacts;
-use lathe_engine::SessionHandle;
 use lathe_engine::context::git::GitError;
+use lathe_engine::{SessionHandle, SwitchSource};
 use lathe_protocol::command::BuiltinCommand;
 use lathe_protocol::permission::PermissionMode;
 use lathe_session::export::ExportFormat;
@@ -37,13 +37,13 @@ pub(crate) async fn answer(
         C::Cost => cost_text(session),
         C::Stats => stats_text(session),
         C::Config => config_text(session, arguments)?,
-        C::Model => model_text(session, arguments),
+        C::Model => model_text(session, arguments).await,
         C::Fallback => fallback_text(session, arguments),
         C::Effort => effort_text(session, arguments)?,
         C::Permissions => permissions_text(session),
         C::Mode => mode_text(session, arguments)?,
         C::Plan => mode_text(session, "plan")?,
-        C::Sandbox => setting_text(session, "sandbox", "The sandbox has its default settings."),
+        C::Sandbox => sandbox_text(session, arguments)?,
         C::Hooks => hooks_text(session),
         C::Mcp => servers_text(session),
         C::Agents => agents_text(session),
@@ -92,7 +92,13 @@ pub(crate) async fn answer(
         C::Theme | C::Vim => {
             return needs_terminal(command, "Set it with `lathe config set` instead.");
         }
-        C::Rewind | C::Copy | C::Ide | C::Feedback | C::Exit => {
+        C::Rewind
+        | C::Queue
+        | C::FewerPermissionPrompts
+        | C::Copy
+        | C::Ide
+        | C::Feedback
+        | C::Exit => {
             return needs_terminal(command, "");
         }
     };
@@ -109,7 +115,7 @@ fn reload_plugins_text(session: &SessionHandle) -> String {
     )
 }
 
-fn model_text(session: &SessionHandle, arguments: &str) -> String {
+async fn model_text(session: &SessionHandle, arguments: &str) -> String {
     if arguments.is_empty() {
         let known: Vec<String> = session
             .model()
@@ -124,25 +130,28 @@ fn model_text(session: &SessionHandle, arguments: &str) -> String {
         );
     }
     let name = Some(arguments).filter(|name| *name != "default");
-    match session.model().set(name) {
+    match session.model().switch(name, SwitchSource::Command).await {
         Ok(model) => format!("The model is now {model}."),
         Err(refused) => format!("The model stays as it was: {refused}."),
     }
 }
 
 fn fallback_text(session: &SessionHandle, arguments: &str) -> String {
-    let model = match arguments {
-        "" => Ok(session.model().fallback()),
-        "off" | "none" => session.model().set_fallback(None),
-        name => session.model().set_fallback(Some(name)),
+    let models = match arguments {
+        "" => Ok(session.model().fallbacks()),
+        "off" | "none" => session.model().set_fallbacks([]),
+        names => {
+            let names = names.split([',', ' ']).filter(|name| !name.is_empty());
+            session.model().set_fallbacks(names)
+        }
     };
-    let model = match model {
-        Ok(model) => model,
-        Err(refused) => return format!("Nothing was changed: {refused}."),
-    };
-    match model {
-        Some(model) => format!("{model} takes over when the model is overloaded."),
-        None => "No model takes over when the first is overloaded. /fallback <model> names one for this session, fallbackModel in settings.json for all.".to_owned(),
+    match models {
+        Err(refused) => format!("Nothing was changed: {refused}."),
+        Ok(models) if models.is_empty() => "No model takes over when the first is overloaded. /fallback <model> names one for this session, fallbackModel in settings.json for all.".to_owned(),
+        Ok(models) => format!(
+            "{} takes over when the model is overloaded or does not answer.",
+            models.join(", then ")
+        ),
     }
 }
 
@@ -238,14 +247,21 @@ fn config_text(session: &SessionHandle, arguments: &str) -> Result<String, Comma
 }
 
 /// A setting, or the text for its absence.
-fn setting_text(session: &SessionHandle, key: &str, otherwise: &str) -> String {
-    match session.settings().json().get(key) {
-        Some(value) => format!(
-            "{key}: {}",
-            serde_json::to_string_pretty(value).unwrap_or_default()
-        ),
-        None => otherwise.to_owned(),
+/// What really holds for commands of the session, after it was switched if that is wanted.
+fn sandbox_text(session: &SessionHandle, arguments: &str) -> Result<String, CommandError> {
+    let permissions = session.permissions();
+    match arguments.trim() {
+        "" => {}
+        "on" => permissions.switch_sandbox(true),
+        "off" => permissions.switch_sandbox(false),
+        _ => {
+            return Err(CommandError::MissingArgument {
+                command: BuiltinCommand::Sandbox,
+                what: "state, on or off",
+            });
+        }
     }
+    Ok(permissions.sandbox_text())
 }
 
 fn style_text(session: &SessionHandle, arguments: &str) -> Result<String, CommandError> {

@@ -1,6 +1,7 @@
 //! Names in agent definitions that nothing has: a misspelled tool would silently leave its agent without
 //! that tool.
 
+use lathe_extensions::plugins::validate::replacement_of_tool;
 use lathe_extensions::{AgentCatalog, AgentDefinition, ExtensionSource, Problem, SkillCatalog};
 use lathe_permissions::parse_rule;
 use lathe_permissions::rule::known_tools;
@@ -44,6 +45,10 @@ fn unknown_tool(agent: &AgentDefinition, key: &str, text: &str) -> Option<Proble
             return Some(problem(agent, key, error.to_string()));
         }
     };
+    if let Some(instead) = replacement_of_tool(&name) {
+        let message = format!("no session has the tool {name}");
+        return Some(problem(agent, key, message).fix(instead));
+    }
     let known = name == "*" || name.starts_with("mcp__") || known_tools().any(|tool| tool == name);
     (!known).then(|| unknown(agent, key, "tool", &name, nearest(&name, known_tools())))
 }

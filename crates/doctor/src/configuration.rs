@@ -103,7 +103,7 @@ pub(crate) fn hooks(installation: &Installation<'_>, report: &mut Report<'_>) {
         {
             report.warning(
                 format!(
-                    "the {} hook of {} runs {program}, which isn't there",
+                    "the {} hook of {} runs {program}, which does not exist",
                     hook.event, hook.source
                 ),
                 "correct its path or install it, or take the hook out",
@@ -360,7 +360,9 @@ async fn sign_ins(installation: &Installation<'_>, report: &mut Report<'_>) {
             file.display()
         )),
         CredentialStorage::Nowhere { why } => report.warning(
-            format!("sign-ins are not kept: LATHE_MCP_CREDENTIALS wants the keyring, and {why}"),
+            format!(
+                "sign-ins are not stored: LATHE_MCP_CREDENTIALS requires the keyring, and {why}"
+            ),
             "unlock it, or set LATHE_MCP_CREDENTIALS to `auto`",
         ),
     }
@@ -387,7 +389,7 @@ async fn connect(
             }
             State::Disabled => report.fine(format!("{name} is switched off")),
             State::NeedsAuth => report.warning(
-                format!("{name} wants you to sign in"),
+                format!("{name} requires sign-in"),
                 format!("`lathe mcp login {name}`"),
             ),
             State::Pending => report.warning(
@@ -424,7 +426,7 @@ pub(crate) fn instructions(installation: &Installation<'_>, report: &mut Report<
         if file.cut > 0 {
             report.warning(
                 format!(
-                    "{} is too long: {} bytes of it are left out",
+                    "{} is too long: {} bytes are omitted",
                     file.path.display(),
                     file.cut
                 ),
@@ -446,12 +448,12 @@ pub(crate) fn instructions(installation: &Installation<'_>, report: &mut Report<
     }
     for skipped in found.skipped() {
         let fix = if skipped.needs_approval {
-            "approve imports from outside when a session asks, or import files of the project"
+            "let it in with `lathe trust add --imports`, or import files of the project"
         } else {
             "correct the import"
         };
         report.note(
-            format!("{} is left out: {}", skipped.path.display(), skipped.why),
+            format!("{} is ignored: {}", skipped.path.display(), skipped.why),
             fix,
         );
     }

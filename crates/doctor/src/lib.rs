@@ -221,28 +221,45 @@ impl Report<'_> {
     }
 }
 
+/// An area of the report and its check.
+type Check = (&'static str, fn(&Installation<'_>, &mut Report<'_>));
+
+const BEFORE_SERVERS: [Check; 9] = [
+    ("installation", machine::installation),
+    ("keys", machine::keys),
+    ("settings", configuration::settings),
+    ("permissions", rules::permissions),
+    ("hooks", configuration::hooks),
+    ("agents", configuration::agents),
+    ("skills and commands", configuration::skills),
+    ("output styles", configuration::output_styles),
+    ("plugins", configuration::plugins),
+];
+
+const AFTER_SERVERS: [Check; 10] = [
+    ("language servers", configuration::language_servers),
+    ("instructions", configuration::instructions),
+    ("sandbox", machine::sandbox),
+    ("terminal", machine::terminal),
+    ("search", machine::search),
+    ("web search", machine::web_search),
+    ("git", machine::git),
+    ("sessions", machine::sessions),
+    ("disk", machine::disk),
+    ("environment", machine::variables),
+];
+
+fn run_checks(checks: &[Check], installation: &Installation<'_>, findings: &mut Vec<Finding>) {
+    for (area, check) in checks {
+        check(installation, &mut Report { area, findings });
+    }
+}
+
 /// Runs all checks.
 pub async fn diagnose(environment: &Environment, options: &DoctorOptions) -> Diagnosis {
     let installation = load(environment, options);
     let mut findings = Vec::new();
-    let mut look = |area, check: &dyn Fn(&Installation<'_>, &mut Report<'_>)| {
-        check(
-            &installation,
-            &mut Report {
-                area,
-                findings: &mut findings,
-            },
-        );
-    };
-    look("installation", &machine::installation);
-    look("keys", &machine::keys);
-    look("settings", &configuration::settings);
-    look("permissions", &rules::permissions);
-    look("hooks", &configuration::hooks);
-    look("agents", &configuration::agents);
-    look("skills and commands", &configuration::skills);
-    look("output styles", &configuration::output_styles);
-    look("plugins", &configuration::plugins);
+    run_checks(&BEFORE_SERVERS, &installation, &mut findings);
     configuration::servers(
         &installation,
         &mut Report {
@@ -251,24 +268,7 @@ pub async fn diagnose(environment: &Environment, options: &DoctorOptions) -> Dia
         },
     )
     .await;
-    let mut look = |area, check: &dyn Fn(&Installation<'_>, &mut Report<'_>)| {
-        check(
-            &installation,
-            &mut Report {
-                area,
-                findings: &mut findings,
-            },
-        );
-    };
-    look("language servers", &configuration::language_servers);
-    look("instructions", &configuration::instructions);
-    look("sandbox", &machine::sandbox);
-    look("terminal", &machine::terminal);
-    look("search", &machine::search);
-    look("git", &machine::git);
-    look("sessions", &machine::sessions);
-    look("disk", &machine::disk);
-    look("environment", &machine::variables);
+    run_checks(&AFTER_SERVERS, &installation, &mut findings);
     Diagnosis { findings }
 }
 

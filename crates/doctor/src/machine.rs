@@ -163,7 +163,7 @@ pub(crate) fn keys(installation: &Installation<'_>, report: &mut Report<'_>) {
                     .as_ref()
                     .map_or_else(String::new, |path| path.display().to_string());
                 report.warning(
-                    format!("{name} stands in {file}, which others get with the project"),
+                    format!("{name} is set in {file}, which is shared with the project"),
                     "take it out, and put it into your own environment or settings",
                 );
             }
@@ -184,15 +184,38 @@ fn without_user(address: &str) -> String {
 }
 
 pub(crate) fn sandbox(installation: &Installation<'_>, report: &mut Report<'_>) {
-    let path = installation.environment.foreign("PATH").unwrap_or_default();
-    let bubblewrap = std::env::split_paths(path)
-        .map(|folder| folder.join("bwrap"))
-        .find(|candidate| candidate.is_file());
-    let bubblewrap = bubblewrap.map_or_else(
-        || "is not there".to_owned(),
-        |path| format!("is there ({})", path.display()),
-    );
-    report.fine(format!("bubblewrap {bubblewrap}"));
+    let configured = installation.settings.settings.sandbox.as_ref();
+    let wanted = configured.and_then(|sandbox| sandbox.enabled) == Some(true);
+    let needed = configured.and_then(|sandbox| sandbox.fail_if_unavailable) == Some(true);
+    let found = lathe_sandbox::Sandbox::new(lathe_sandbox::SandboxOptions {
+        helper: std::env::current_exe().unwrap_or_default(),
+        state: installation.places.config_home.join("sandbox"),
+        search_path: installation.environment.foreign("PATH").map(Into::into),
+        only: None,
+    });
+    let status = found.status();
+    let missing = status.missing.join("; ");
+    if status.tier.confines() {
+        report.fine(status.tier.explanation());
+        if !missing.is_empty() {
+            report.note(missing, "`lathe sandbox status` shows what commands may do");
+        }
+        let state = if wanted {
+            "commands run in the sandbox (sandbox.enabled)"
+        } else {
+            "the sandbox is off; sandbox.enabled in settings switches it on"
+        };
+        report.fine(state);
+    } else {
+        let text = format!("no sandbox can be had here: {missing}");
+        let fix =
+            "install bubblewrap, or use Linux 5.13 or later with Landlock and seccomp switched on";
+        match (wanted, needed) {
+            (true, true) => report.error(text, fix),
+            (true, false) => report.warning(text, fix),
+            (false, _) => report.note(text, fix),
+        }
+    }
     let support = lathe_sandbox::support();
     if support.confines_reads() {
         report.fine(format!(
@@ -211,16 +234,6 @@ pub(crate) fn sandbox(installation: &Installation<'_>, report: &mut Report<'_>) 
             ),
             "use Linux 5.13 or later with Landlock and seccomp switched on, or run Lathe in a container",
         );
-    }
-    let configured = installation.settings.settings.sandbox.as_ref();
-    let wanted = configured.and_then(|sandbox| sandbox.enabled) == Some(true);
-    let needed = configured.and_then(|sandbox| sandbox.fail_if_unavailable) == Some(true);
-    let what = "this version runs commands without a sandbox; permissions are what protects you";
-    let fix = "don't rely on `sandbox` in settings; run Lathe in a container where you need one";
-    match (wanted, needed) {
-        (true, true) => report.error(format!("settings ask for a sandbox, but {what}"), fix),
-        (true, false) => report.warning(format!("settings ask for a sandbox, but {what}"), fix),
-        (false, _) => report.note(what, fix),
     }
 }
 
@@ -295,6 +308,27 @@ pub(crate) fn terminal(installation: &Installation<'_>, report: &mut Report<'_>)
 
 pub(crate) fn search(_: &Installation<'_>, report: &mut Report<'_>) {
     report.fine("search is built in; ripgrep is not needed");
+}
+
+pub(crate) fn web_search(installation: &Installation<'_>, report: &mut Report<'_>) {
+    let configured = installation.settings.settings.web_search.as_ref();
+    let Some(configured) = configured.filter(|it| it.is_used()) else {
+        report.fine(
+            "WebSearch uses the search of the model's provider, where it has one (Anthropic, OpenAI, Google); for other models set webSearch to a service or an MCP tool",
+        );
+        return;
+    };
+    match &configured.api_key_env {
+        Some(name) if installation.environment.foreign(name).is_none() => report.warning(
+            format!("webSearch.apiKeyEnv names {name}, which is not set: WebSearch is not offered"),
+            format!("set {name}, or name another variable"),
+        ),
+        None if configured.provider.is_some() => report.warning(
+            "webSearch.provider needs a key: WebSearch is not offered",
+            "name the variable that holds it in webSearch.apiKeyEnv",
+        ),
+        _ => report.fine("WebSearch uses what webSearch names"),
+    }
 }
 
 pub(crate) fn git(installation: &Installation<'_>, report: &mut Report<'_>) {
@@ -388,10 +422,7 @@ pub(crate) fn disk(installation: &Installation<'_>, report: &mut Report<'_>) {
             / 1024;
         let what = format!("{free} MB are free for {}", folder.display());
         if free < LITTLE_ROOM {
-            report.error(
-                what,
-                "free some room: what is said in a session could not be kept",
-            );
+            report.error(what, "free some disk space: sessions can't be saved");
         } else if free < SOME_ROOM {
             report.warning(
                 what,

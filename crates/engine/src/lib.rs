@@ -39,8 +39,8 @@ pub use session::events::EventStream;
 pub use session::{
     Carried, ChangedFilesError, ContextHandle, EndReason, ExtensionsHandle, FlagError,
     HistoryHandle, ModelHandle, PermissionsHandle, PluginsHandle, Restart, SessionHandle,
-    SettingsHandle, SideQuestionsHandle, TaskError, TasksHandle, UnknownEffort, cost, events,
-    ledger, plugins,
+    SettingsHandle, SideQuestionsHandle, SwitchError, SwitchSource, TaskError, TasksHandle,
+    UnknownEffort, cost, events, ledger, plugins,
 };
 pub use skills::UnknownStyle;
 pub use turn::decide;

@@ -1,15 +1,22 @@
 //! The models that could be used here, without a session: for `lathe models` and `lathe login`.
 
-use crate::open::model::{directory_catalog, keys};
+use crate::open::model::{chosen_model, directory_catalog, keys, provider};
+use lathe_model::catalog::tables;
 use lathe_model::discovery::{self, Discovered};
 use lathe_model::key_store::KeyStore;
+pub use lathe_model::key_store::Place;
 use lathe_model::providers::{Entry, Kind};
 use lathe_model::trial::{self, Trial};
-use lathe_model::{AnthropicConfig, AnthropicProvider, Catalog, ModelError, Provider, Router};
+use lathe_model::{
+    AnthropicConfig, AnthropicProvider, Catalog, ModelError, ModelInfo, Provider, Router,
+};
 use lathe_settings::paths::config_home;
 use lathe_settings::{Environment, Places, Resolved};
 use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The providers and models of a folder.
 pub struct Overview {
@@ -18,6 +25,77 @@ pub struct Overview {
     router: Router,
     problems: Vec<String>,
     store: KeyStore,
+    table_url: Option<String>,
+    settings: Resolved,
+    places: Places,
+}
+
+/// How long fetching a table may take, and how large it may be.
+const FETCH_LIMIT: Duration = Duration::from_secs(60);
+const LARGEST_TABLE: usize = 32 * 1024 * 1024;
+
+/// Why the table of models wasn't renewed.
+#[derive(Debug, thiserror::Error)]
+pub enum UpdateError {
+    /// Nobody said from where.
+    #[error("no address is known: give one, or set modelTableUrl in settings")]
+    NoUrl,
+    /// The address can't be read.
+    #[error("{url} is no address: {reason}")]
+    Url {
+        /// The address.
+        url: String,
+        /// Why.
+        reason: String,
+    },
+    /// Nothing came.
+    #[error("{url} can't be fetched: {reason}")]
+    Fetch {
+        /// The address.
+        url: String,
+        /// Why.
+        reason: String,
+    },
+    /// What came is no table.
+    #[error("{url} is no table of models: {error}")]
+    Table {
+        /// The address.
+        url: String,
+        /// Why.
+        error: tables::TableError,
+    },
+    /// It can't be stored.
+    #[error("{file} can't be written: {error}")]
+    Write {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+}
+
+/// The file with the table that was fetched.
+#[must_use]
+pub fn table_file(environment: &Environment) -> PathBuf {
+    config_home(environment).join("models-table.json")
+}
+
+fn store_table(file: &Path, text: &str) -> std::io::Result<()> {
+    if let Some(folder) = file.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    lathe_settings::write::replace(file, text.as_bytes(), 0o600)
+}
+
+/// The rows of the table that was fetched; `None` if none was.
+pub(crate) fn fetched_table(
+    environment: &Environment,
+) -> Result<Option<BTreeMap<String, ModelInfo>>, tables::TableError> {
+    let Ok(text) = std::fs::read(table_file(environment)) else {
+        return Ok(None);
+    };
+    let table: serde_json::Value = serde_json::from_slice(&text)?;
+    tables::rows(&table).map(Some)
 }
 
 /// A model in a list.
@@ -42,6 +120,18 @@ pub struct Listed {
     pub price: Option<ListedPrice>,
     /// Where the facts come from: `settings`, `server`, `table` or `default`.
     pub source: &'static str,
+    /// From when and where the row of the table is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub table: Option<ListedRow>,
+}
+
+/// From when and where the row of a table is.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ListedRow {
+    /// The day.
+    pub date: String,
+    /// The source.
+    pub source: String,
 }
 
 /// Dollars per million tokens.
@@ -66,6 +156,7 @@ impl Overview {
         for (name, value) in &settings.settings.env {
             environment.variables.insert(name.clone(), value.text());
         }
+        environment.withheld = lathe_settings::schema::key_variables(&settings.settings);
         let mut remarks = Vec::new();
         let catalog = Arc::new(directory_catalog(&environment, settings, &mut remarks));
         let problems = remarks.iter().map(ToString::to_string).collect();
@@ -74,10 +165,13 @@ impl Overview {
             .filter(|config| config.key_source() != "none")
             .and_then(|config| AnthropicProvider::new(&config).ok())
             .map(|provider| Arc::new(provider) as Arc<dyn Provider>);
-        let keys = keys(places, &environment);
+        let keys = keys(places, &environment, settings);
         let router = Router::new(&environment, Arc::clone(&catalog), anthropic, keys);
         Self {
-            store: KeyStore::new(&config_home(&environment)),
+            store: KeyStore::new(&environment),
+            table_url: settings.settings.model_table_url.clone(),
+            settings: settings.clone(),
+            places: places.clone(),
             environment,
             catalog,
             router,
@@ -170,8 +264,15 @@ impl Overview {
             providers.discovered(&entry.name, model, facts);
         }
         let known = providers.get(&entry.name).map(|entry| entry.models.clone());
+        let mut known = known.unwrap_or_default();
+        if found.models.is_empty() && !entry.is_local() {
+            // Nobody could be asked: what the table knows.
+            for model in tables::models_of(&entry.name) {
+                known.entry(model.to_owned()).or_default();
+            }
+        }
         let catalog = Catalog::clone(&self.catalog).with_providers(Arc::new(providers));
-        for (model, facts) in known.unwrap_or_default() {
+        for (model, facts) in known {
             let resolved = catalog.resolve(&format!("{}/{model}", entry.name));
             let info = resolved.info;
             listed.push(Listed {
@@ -190,8 +291,108 @@ impl Overview {
                 source: facts
                     .source
                     .unwrap_or(if resolved.known { "table" } else { "default" }),
+                table: info
+                    .date
+                    .zip(info.source)
+                    .map(|(date, source)| ListedRow { date, source }),
             });
         }
+    }
+
+    /// Whether a session without any choice of a model has no key for it.
+    #[must_use]
+    pub fn lacks_key(&self) -> bool {
+        let settings = &self.settings;
+        let options = crate::SessionOptions::default();
+        chosen_model(&options, &self.environment, settings, &self.catalog, None).is_ok_and(
+            |model| {
+                let made = provider(
+                    &self.environment,
+                    settings,
+                    &self.places,
+                    &self.catalog,
+                    &model.id,
+                );
+                matches!(made, Err(crate::OpenError::NoCredentials))
+            },
+        )
+    }
+
+    /// The models of servers that run on this machine and need no key, and the providers whose keys are there: what a
+    /// person could use who has no key for the usual provider.
+    pub async fn offers(&self) -> (Vec<Listed>, Vec<String>) {
+        let network = lathe_net::Network::of(&self.environment);
+        let providers = self.catalog.providers();
+        let local: Vec<&Entry> = providers
+            .entries()
+            .filter(|entry| entry.is_local() && self.is_usable(entry))
+            .collect();
+        let asked = local
+            .iter()
+            .map(|entry| discovery::ask(entry, None, &network));
+        let answers = futures::future::join_all(asked).await;
+        let mut found = Vec::new();
+        for (entry, answer) in local.into_iter().zip(answers) {
+            if let Some(answer) = answer {
+                self.add(entry, &answer, &mut found);
+            }
+        }
+        let with_key = providers
+            .entries()
+            .filter(|entry| entry.needs_key && self.is_usable(entry))
+            .filter(|entry| entry.name != providers.default_provider())
+            .map(|entry| entry.name.clone())
+            .collect();
+        (found, with_key)
+    }
+
+    /// Fetches a table of models and stores it; gives the number of its rows and the file.
+    ///
+    /// # Errors
+    /// When no address is known, or what is there is no table.
+    pub async fn update(&self, url: Option<&str>) -> Result<(usize, PathBuf), UpdateError> {
+        let url = url
+            .or(self.table_url.as_deref())
+            .ok_or(UpdateError::NoUrl)?;
+        let parsed = url::Url::parse(url).map_err(|error| UpdateError::Url {
+            url: url.to_owned(),
+            reason: error.to_string(),
+        })?;
+        let fetch = |reason: String| UpdateError::Fetch {
+            url: url.to_owned(),
+            reason,
+        };
+        let options = lathe_net::ClientOptions {
+            reach: lathe_net::Reach::by_scheme(&parsed),
+            timeout: Some(FETCH_LIMIT),
+            ..lathe_net::ClientOptions::default()
+        };
+        let client = lathe_net::Network::of(&self.environment)
+            .client(&options)
+            .map_err(|error| fetch(error.to_string()))?;
+        let response = client
+            .get(parsed)
+            .send()
+            .await
+            .map_err(|error| fetch(lathe_net::innermost(&error)))?;
+        if !response.status().is_success() {
+            return Err(fetch(format!("it answered {}", response.status())));
+        }
+        let body = lathe_net::body(response, LARGEST_TABLE)
+            .await
+            .map_err(|error| fetch(error.to_string()))?;
+        let today = jiff::Zoned::now().date().to_string();
+        let table = tables::fetched(&body, &today, url).map_err(|error| UpdateError::Table {
+            url: url.to_owned(),
+            error,
+        })?;
+        let rows = table["models"].as_object().map_or(0, serde_json::Map::len);
+        let file = table_file(&self.environment);
+        store_table(&file, &table.to_string()).map_err(|error| UpdateError::Write {
+            file: file.clone(),
+            error,
+        })?;
+        Ok((rows, file))
     }
 
     /// Tries out what a model can do.

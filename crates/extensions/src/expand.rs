@@ -4,13 +4,14 @@
 //! | written | becomes |
 //! |---|---|
 //! | `$ARGUMENTS` | all arguments as typed |
-//! | `$1`, `$2`, … | one argument, quotes respected; counted from zero if the text has a `$0`, else from one |
+//! | `$1`, `$2`, … | one argument, quotes respected; counted from zero if the text has a `$0`, else from one; as written if there are fewer arguments |
 //! | `\$1` | `$1` itself, not expanded |
-//! | `$ARGUMENTS[0]` | one argument, always counted from zero |
+//! | `$ARGUMENTS[0]` | one argument, always counted from zero; as written if there are fewer |
 //! | `$name` | the argument at the position of `name` in `arguments:` |
 //! | `${LATHE_SKILL_DIR}`, `${CLAUDE_SKILL_DIR}` | the skill's folder |
 //! | `${LATHE_PROJECT_DIR}`, `${CLAUDE_PROJECT_DIR}` | the project's folder |
 //! | `${LATHE_SESSION_ID}`, `${CLAUDE_SESSION_ID}` | the session's id |
+//! | `${LATHE_EFFORT}`, `${CLAUDE_EFFORT}` | how hard the model works |
 //! | `` !`command` ``, a block fenced with ` ```! ` | the command's output |
 //!
 //! The text is expanded in one pass: placeholders within arguments are never expanded, so an
@@ -250,11 +251,11 @@ impl Filler<'_> {
             }
             filled.push_str(&rest[..at]);
             match self.placeholder(after) {
-                Some((value, length)) => {
+                Some((Some(value), length)) => {
                     filled.push_str(&value);
                     rest = &after[length..];
                 }
-                None => {
+                Some((None, _)) | None => {
                     filled.push('$');
                     rest = after;
                 }
@@ -271,8 +272,9 @@ impl Filler<'_> {
         found
     }
 
-    /// The value of the placeholder after a dollar sign, and the placeholder's length.
-    fn placeholder(&mut self, after: &str) -> Option<(String, usize)> {
+    /// The value of the placeholder after a dollar sign (`None` if it stays as it is written), and the
+    /// placeholder's length.
+    fn placeholder(&mut self, after: &str) -> Option<(Option<String>, usize)> {
         if let Some(inner) = after.strip_prefix('{') {
             let end = inner.find('}')?;
             let name = &inner[..end];
@@ -281,18 +283,18 @@ impl Filler<'_> {
                 .variables
                 .iter()
                 .find(|(known, _)| known == name)?;
-            return Some((value.clone(), end + 2));
+            return Some((Some(value.clone()), end + 2));
         }
         if let Some(rest) = after.strip_prefix("ARGUMENTS") {
             if let Some((index, length)) = bracketed(rest) {
-                self.used = true;
                 return Some((self.word(index), "ARGUMENTS".len() + length));
             }
             if rest.starts_with(is_name_letter) {
                 return None;
             }
             self.used = true;
-            return Some((self.values.arguments.trim().to_owned(), "ARGUMENTS".len()));
+            let all = self.values.arguments.trim().to_owned();
+            return Some((Some(all), "ARGUMENTS".len()));
         }
         let digits = after.bytes().take_while(u8::is_ascii_digit).count();
         if digits > 0 {
@@ -307,7 +309,6 @@ impl Filler<'_> {
             }
             let number: usize = after[..digits].parse().ok()?;
             let index = number.checked_sub(self.first)?;
-            self.used = true;
             return Some((self.word(index), digits));
         }
         let length = after
@@ -318,11 +319,16 @@ impl Filler<'_> {
         let name = &after[..length];
         let index = self.values.names.iter().position(|known| known == name)?;
         self.used = true;
-        Some((self.word(index), length))
+        let named = self.words.get(index).cloned().unwrap_or_default();
+        Some((Some(named), length))
     }
 
-    fn word(&self, index: usize) -> String {
-        self.words.get(index).cloned().unwrap_or_default()
+    /// The argument at a position. A text may speak of `$10` without meaning one, so what has no
+    /// argument stays as it is written.
+    fn word(&mut self, index: usize) -> Option<String> {
+        let word = self.words.get(index).cloned();
+        self.used |= word.is_some();
+        word
     }
 }
 
@@ -384,7 +390,7 @@ mod tests {
     #[test]
     fn arguments_are_filled_in_by_place_and_by_name() {
         assert_eq!(filled("Fix $ARGUMENTS now", "a b", &[]), "Fix a b now");
-        assert_eq!(filled("$1-$2-$3", "a 'b c'", &[]), "a-b c-");
+        assert_eq!(filled("$1-$2", "a 'b c'", &[]), "a-b c");
         assert_eq!(filled("$ARGUMENTS[1] $ARGUMENTS[0]", "a b", &[]), "b a");
         assert_eq!(
             filled("$issue on $branch", "7 main", &["issue", "branch"]),
@@ -437,6 +443,22 @@ mod tests {
         assert!(commands("open !`git log\n```\n`x`\n```\n").is_empty());
         let text = "a !`b\nc` d\ne";
         assert_eq!(without_running(&expand(text, &Values::default())), text);
+    }
+
+    #[test]
+    fn a_position_without_an_argument_stays_as_it_is_written() {
+        assert_eq!(filled("$1-$2-$3", "a 'b c'", &[]), "a-b c-$3");
+        assert_eq!(
+            filled("costs $10, or $20 for $1", "a", &[]),
+            "costs $10, or $20 for a"
+        );
+        assert_eq!(
+            filled("$ARGUMENTS[0] $ARGUMENTS[1]", "a", &[]),
+            "a $ARGUMENTS[1]"
+        );
+        assert_eq!(filled("$2", "a", &[]), "$2\n\nARGUMENTS: a");
+        assert_eq!(filled(r"\$1 and $1", "", &[]), "$1 and $1");
+        assert_eq!(filled("$issue.", "", &["issue"]), ".");
     }
 
     #[test]

@@ -130,6 +130,8 @@ fn fields(file: &Path, front: &str, first_line: usize, problems: &mut Vec<Proble
     if let Some(plain) = plain_lines(front, first_line) {
         return plain;
     }
+    let dedented = without_common_indent(front);
+    let front = dedented.as_deref().unwrap_or(front);
     let blocks = blocks(front, first_line);
     if let Some(plain) = blocks.iter().map(plain_field).collect::<Option<Vec<_>>>() {
         return without_duplicates(file, plain, problems);
@@ -208,6 +210,17 @@ fn plain_lines(front: &str, first_line: usize) -> Option<Vec<Field>> {
         line += 1;
     }
     Some(fields)
+}
+
+/// The lines without the indentation that all of them have; `None` if there is none.
+fn without_common_indent(front: &str) -> Option<String> {
+    let lines = || front.lines().filter(|line| !line.trim().is_empty());
+    let depth = lines()
+        .map(|line| line.len() - line.trim_start_matches(' ').len())
+        .min()
+        .filter(|depth| *depth > 0)?;
+    let cut = |line: &str| line.get(depth..).unwrap_or_default().to_owned() + "\n";
+    Some(front.lines().map(cut).collect())
 }
 
 /// Splits front matter into keys with their lines.
@@ -364,7 +377,8 @@ fn lenient_field(file: &Path, block: &Block<'_>, problems: &mut Vec<Problem>) ->
     let key = key.trim().trim_matches(['"', '\'']);
     let value = value.trim();
     let is_structure = value.is_empty()
-        || value.starts_with(['{', '&', '*', '!'])
+        || (value.starts_with('{') && (value.contains('\n') || !is_template(value)))
+        || (value.starts_with(['&', '*', '!']) && value.contains('\n'))
         || (value.starts_with('[') && !is_hint(value))
         || value
             .lines()
@@ -397,6 +411,11 @@ fn lenient_field(file: &Path, block: &Block<'_>, problems: &mut Vec<Problem>) ->
 fn is_hint(value: &str) -> bool {
     let opened = value.matches('[').count();
     !value.contains('\n') && opened > 0 && opened == value.matches(']').count()
+}
+
+/// True if a value only looks like a map, as in `description: {{name}} of the thing`.
+fn is_template(value: &str) -> bool {
+    value.starts_with("{{") || !value.ends_with('}')
 }
 
 /// The text of a value that is not valid YAML, on one line, without enclosing quotes.
@@ -588,6 +607,38 @@ mod tests {
             }
         }
         assert!(quick > 1_000 && lines > 1_000, "{quick} {lines}");
+    }
+
+    #[test]
+    fn text_that_only_looks_like_yaml_is_read_as_it_is_written() {
+        for value in [
+            "*bold* words",
+            "{{placeholder}} of it",
+            "{name} of the thing",
+            "[WIP] not done",
+            "%d things",
+            "`code` first",
+            "@file is read",
+            "Use this: when, say: x \"y\" 'z'",
+        ] {
+            let (document, _) = read(&format!("---\ndescription: {value}\nmodel: opus\n---\n"));
+            assert_eq!(
+                map(&document),
+                json!({"description": value, "model": "opus"})
+            );
+        }
+    }
+
+    #[test]
+    fn front_matter_may_be_indented_as_a_whole() {
+        let (document, problems) =
+            read("---\n  name: x\n  list:\n    - a\n  description: y: z\n---\nBody\n");
+        assert_eq!(
+            map(&document),
+            json!({"name": "x", "list": ["a"], "description": "y: z"})
+        );
+        assert_eq!(problems.len(), 1);
+        assert_eq!(document.fields[2].line, Some(5));
     }
 
     #[test]

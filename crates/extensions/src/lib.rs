@@ -27,6 +27,8 @@ pub mod plugins;
 pub mod problem;
 pub mod skills;
 pub mod source;
+#[cfg(test)]
+mod test_folders;
 
 pub use agents::{AgentCatalog, AgentDefinition, AgentMcpServer, AgentMemory, Isolation};
 pub use commands::{Command, CommandAction, CommandRegistry};

@@ -54,6 +54,7 @@ fn places(temporary: &Path) -> Places {
         )]),
         home: Some(temporary.join("home")),
         cwd: project.clone(),
+        ..Environment::default()
     };
     Places::with_managed(environment, temporary.join("managed")).with_project(project)
 }

@@ -215,6 +215,7 @@ pub fn can_block(event: HookEvent) -> bool {
             | HookEvent::SubagentStart
             | HookEvent::StopFailure
             | HookEvent::PostCompact
+            | HookEvent::PostModelSwitch
             | HookEvent::PermissionDenied
             | HookEvent::CwdChanged
             | HookEvent::DirectoryAdded
@@ -408,7 +409,7 @@ pub fn of_output(event: HookEvent, output: HookOutput) -> HookAnswer {
 pub const DEFAULT_ASYNC_TIMEOUT_MS: u64 = 600_000;
 
 fn read_specific(event: HookEvent, specific: HookSpecificOutput, answer: &mut HookAnswer) {
-    if event == HookEvent::PreToolUse {
+    if matches!(event, HookEvent::PreToolUse | HookEvent::PreModelSwitch) {
         let reason = specific.permission_decision_reason;
         match specific.permission_decision.as_deref() {
             Some("allow" | "approve") => answer.permission = Some((HookDecision::Allow, reason)),
@@ -417,7 +418,7 @@ fn read_specific(event: HookEvent, specific: HookSpecificOutput, answer: &mut Ho
             Some("defer") => answer.permission = Some((HookDecision::Defer, reason)),
             Some(other) => {
                 let reason = format!("a hook gave the unknown decision {other:?}");
-                add_warning(answer, format!("{reason}; a person is asked"));
+                add_warning(answer, format!("{reason}; confirmation is needed"));
                 answer.permission = Some((HookDecision::Ask, Some(reason)));
             }
             None => {}

@@ -2,7 +2,7 @@
 //! `fileSuggestion`. They run like hooks do.
 
 use lathe_process::{self as process, Command, Deadline, Ending, Job};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -62,6 +62,8 @@ pub struct HelperContext<'a> {
     pub cwd: &'a Path,
     /// Variables beside the ones that this process has.
     pub environment: BTreeMap<String, String>,
+    /// Variables that it doesn't get, beside those of our own keys.
+    pub withheld: BTreeSet<String>,
     /// The project's folder, which the command finds as `LATHE_PROJECT_DIR` and `CLAUDE_PROJECT_DIR`.
     pub project: Option<&'a Path>,
     /// After how long it is stopped.
@@ -87,9 +89,15 @@ pub async fn run_helper(
         }
     }
     let job = Job {
-        command: Command::shell(&command, None)
-            .directory(context.cwd)
-            .variables(environment),
+        command: lathe_settings::environment::secret_names()
+            .map(str::to_owned)
+            .chain(context.withheld)
+            .fold(
+                Command::shell(&command, None)
+                    .directory(context.cwd)
+                    .variables(environment),
+                Command::without_variable,
+            ),
         stdin: stdin.as_bytes().to_vec(),
         deadline: Deadline::At(Instant::now() + context.limit),
         cancel: context.cancel,

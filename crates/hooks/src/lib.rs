@@ -29,7 +29,7 @@ pub use helper::{HelperError, run_helper};
 pub use host::{CallbackHost, HookModel, HookQuestion, HookTools, HookVerdict, ServiceError};
 pub use matcher::Matcher;
 pub use registry::{HookListing, HookRegistry, HookSource, SourceHandle};
-pub use run::{HookProgress, LateAnswer, RunContext};
+pub use run::{LateAnswer, RunContext};
 
 /// How often in a row stop hooks may send the model back to work.
 pub const STOP_HOOK_LIMIT: u32 = 8;

@@ -34,7 +34,7 @@ pub struct BadMatcher {
 }
 
 impl Matcher {
-    /// Reads a matcher: nothing, empty or `*` is everything; a word or `A|B` is exactly those;
+    /// Reads a matcher: nothing, empty or `*` is everything; a word, `A|B` or `A, B` is exactly those;
     /// anything else is a regular expression.
     ///
     /// # Errors
@@ -45,11 +45,11 @@ impl Matcher {
             return Ok(Self::All);
         }
         let is_plain = |character: char| {
-            character.is_alphanumeric() || matches!(character, '_' | '-' | ':' | '|' | ' ')
+            character.is_alphanumeric() || matches!(character, '_' | '-' | ':' | '|' | ',' | ' ')
         };
         if text.chars().all(is_plain) {
             let words = text
-                .split('|')
+                .split(['|', ','])
                 .map(str::trim)
                 .filter(|word| !word.is_empty());
             return Ok(Self::Words(words.map(str::to_owned).collect()));
@@ -110,6 +110,8 @@ mod tests {
             ("Edit|Write", "Write", true),
             ("Edit | Write", "Write", true),
             ("Edit|Write", "MultiEdit", false),
+            ("Edit, Write", "Write", true),
+            ("Edit,Write", "MultiEdit", false),
             ("Edit.*", "MultiEdit", true),
             ("^Edit$", "MultiEdit", false),
             ("Notebook.*", "NotebookEdit", true),

@@ -10,11 +10,11 @@ use crate::run::LateAnswer;
 use lathe_protocol::diagnostic::Diagnostic;
 use lathe_protocol::hook::{HookEvent, OnFailure};
 use lathe_settings::load::{HookSwitches, Resolved};
-use lathe_settings::schema::{HookDefinition, HookGroup, HookKind};
+use lathe_settings::schema::{HookDefinition, HookGroup, HookKind, key_variables};
 use lathe_settings::source::Source;
 use parking_lot::{Mutex, RwLock};
 use serde::Serialize;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -103,6 +103,8 @@ struct State {
     switches: HookSwitches,
     allowed_urls: Option<Arc<[String]>>,
     environment: BTreeMap<String, String>,
+    /// Variables with keys of providers, which hooks don't get.
+    withheld: BTreeSet<String>,
     next_handle: u64,
     problems: Vec<Diagnostic>,
 }
@@ -175,6 +177,7 @@ impl HookRegistry {
             .clone()
             .map(Arc::from);
         state.environment = resolved.environment();
+        state.withheld = key_variables(&resolved.settings);
     }
 
     /// Adds hooks of a plugin, skill, agent or the session; `root` is its own folder. Returns what is
@@ -342,6 +345,12 @@ impl HookRegistry {
     #[must_use]
     pub fn settings_environment(&self) -> BTreeMap<String, String> {
         self.state.read().environment.clone()
+    }
+
+    /// The variables with keys of providers, which hooks and helpers don't get.
+    #[must_use]
+    pub fn withheld(&self) -> BTreeSet<String> {
+        self.state.read().withheld.clone()
     }
 
     /// Ends all background hooks and waits until they are gone.

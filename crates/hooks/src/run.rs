@@ -7,7 +7,7 @@ use lathe_protocol::event::HookNotice;
 use lathe_protocol::hook::{HookEvent, HookInput, OnFailure};
 use lathe_settings::schema::HookKind;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,19 +22,8 @@ pub const DEFAULT_LIMIT: Duration = Duration::from_secs(60);
 /// The longest limit that a hook may ask for.
 const LONGEST_LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Progress of one hook, for display.
-#[derive(Debug, Clone, PartialEq)]
-pub struct HookProgress {
-    /// The event, in the vocabulary of the SDK frames.
-    pub notice: HookNotice,
-    /// The text to display while it runs: the hook's own message, else its command.
-    pub display: String,
-    /// Where it comes from.
-    pub source: String,
-}
-
-/// Receives the progress of hooks.
-pub type Observer = Arc<dyn Fn(HookProgress) + Send + Sync>;
+/// Hears of every command that begins and ends.
+pub type Observer = Arc<dyn Fn(HookNotice) + Send + Sync>;
 /// How much of a call a hook's `if` describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConditionMatch {
@@ -224,31 +213,19 @@ impl HookRegistry {
             .observer
             .as_ref()
             .filter(|_| hook.definition.kind == HookKind::Command);
-        let progress = |notice| HookProgress {
-            notice,
-            display: hook
-                .definition
-                .status_message
-                .clone()
-                .unwrap_or_else(|| hook.name.clone()),
-            source: hook.source.to_string(),
-        };
-        let started_notice = HookNotice::Started {
-            hook_id: id.clone(),
-            hook_name: label.to_owned(),
-            hook_event: hook.event.name().to_owned(),
-        };
         if let Some(observer) = observer {
-            observer(progress(started_notice.clone()));
+            let message = hook.definition.status_message.as_ref();
+            observer(HookNotice::Started {
+                hook_id: id.clone(),
+                hook_name: label.to_owned(),
+                hook_event: hook.event.name().to_owned(),
+                display: message.unwrap_or(&hook.name).clone(),
+            });
         }
         let reporter = observer.map(|observer| {
-            let (observer, progress) = (Arc::clone(observer), progress(started_notice));
-            let label = label.to_owned();
+            let (observer, label) = (Arc::clone(observer), label.to_owned());
             let reporter: Reporter = Box::new(move |event: HookEvent, run: &HookRun| {
-                observer(HookProgress {
-                    notice: finished_notice(&label, event, run),
-                    ..progress
-                });
+                observer(finished_notice(&label, event, run));
             });
             reporter
         });
@@ -264,7 +241,13 @@ impl HookRegistry {
         let (answer, run) = finish(hook, id, started, ended);
         // One that went to the background is reported when it ends.
         if let Some(report) = background.reporter.take() {
-            report(hook.event, &run);
+            if answer.suppress_output {
+                let mut quiet = run.clone();
+                quiet.stdout.clear();
+                report(hook.event, &quiet);
+            } else {
+                report(hook.event, &run);
+            }
         }
         (answer, run)
     }
@@ -293,6 +276,7 @@ impl HookRegistry {
                     .directory(working_folder(context))
                     .variables(self.command_environment(hook, context)),
                 hook,
+                self.withheld(),
             ),
             stdin: format!("{text}\n").into_bytes(),
             deadline: Deadline::Movable(deadline_watch),
@@ -398,14 +382,16 @@ impl HookRegistry {
 }
 
 /// A command without our own keys, except for those that the hook asks for by name.
-fn without_keys(command: Command, hook: &Hook) -> Command {
+fn without_keys(command: Command, hook: &Hook, withheld: BTreeSet<String>) -> Command {
     let wanted = hook
         .definition
         .allowed_env_vars
         .as_deref()
         .unwrap_or_default();
     lathe_settings::environment::secret_names()
-        .filter(|name| !wanted.iter().any(|wanted| wanted == name))
+        .map(str::to_owned)
+        .chain(withheld)
+        .filter(|name| !wanted.contains(name))
         .fold(command, Command::without_variable)
 }
 

@@ -392,7 +392,7 @@ fn receive(mut message: Value, lines: &Lines, receiver: &dyn Receiver) {
                 .or_else(|| id.as_str().and_then(|text| text.parse().ok()));
             let waiting = number.and_then(|number| lines.waiting.lock().remove(&number));
             let Some(waiting) = waiting else {
-                tracing::debug!(%id, "a language server answered what nobody asked");
+                tracing::debug!(%id, "a language server answered an unknown request");
                 return;
             };
             let answer = match map.remove("error").filter(|error| !error.is_null()) {

@@ -196,7 +196,7 @@ pub fn tell(news: &[FileNews], shown: &dyn Fn(&std::path::Path) -> String) -> Op
         }
     }
     if told < total {
-        let _ = write!(text, "\n[{} more are left out.]", total - told);
+        let _ = write!(text, "\n[{} more omitted.]", total - told);
     }
     Some(text)
 }
@@ -271,7 +271,7 @@ mod tests {
             .collect();
         let text = tell(&many, &|path| path.display().to_string()).unwrap_or_default();
         assert!(text.len() < SHOWN_BYTES + 100, "{}", text.len());
-        assert!(text.ends_with("more are left out.]"), "{text}");
+        assert!(text.ends_with("more omitted.]"), "{text}");
         let short: Vec<FileNews> = (0..20)
             .map(|file| FileNews {
                 path: PathBuf::from(format!("/p/{file}")),

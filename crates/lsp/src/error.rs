@@ -25,7 +25,7 @@ pub enum LspError {
         reason: String,
     },
     /// The server failed too often.
-    #[error("the language server {name} is not used any more in this session: {reason}")]
+    #[error("the language server {name} is off for this session: {reason}")]
     GivenUp {
         /// The server.
         name: String,

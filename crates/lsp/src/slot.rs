@@ -198,7 +198,7 @@ impl Slot {
         // Said of it even where a failed start was said before: this is the last word.
         self.shown.lock().told = false;
         self.tell(&format!(
-            "the language server {} is not used any more in this session: {reason}",
+            "the language server {} is off for this session: {reason}",
             self.config.name
         ));
     }

@@ -95,6 +95,7 @@ async fn managed(program: &str) -> Duration {
         .into(),
         home: None,
         cwd: home.path().to_owned(),
+        ..Environment::default()
     };
     let manager = Manager::new(Options::new(environment, "0"), Arc::new(Nobody));
     let server = ServerConfig::stdio(program, ["serve".to_owned()]);

@@ -15,8 +15,11 @@ pub enum McpError {
     },
     #[error("the MCP server {0} requires a sign-in: run `lathe mcp login {0}`")]
     NeedsAuth(String),
-    #[error("the MCP server {server} did not answer within {seconds} s")]
-    Timeout { server: String, seconds: u64 },
+    #[error("the MCP server {server} did not answer within {} s", limit.as_secs_f64())]
+    Timeout {
+        server: String,
+        limit: std::time::Duration,
+    },
     /// Cancelled by the caller.
     #[error("stopped")]
     Cancelled,

@@ -29,7 +29,7 @@ pub(crate) enum HeaderError {
     HelperFailed(i32),
     #[error("headersHelper failed (ended by a signal)")]
     HelperSignalled,
-    #[error("headersHelper printed too much")]
+    #[error("headersHelper printed too much output")]
     HelperFlooded,
     #[error("headersHelper did not print a JSON object")]
     HelperOutput,
@@ -111,6 +111,7 @@ mod tests {
             variables: [("TOKEN".to_owned(), "t".to_owned())].into(),
             home: None,
             cwd: std::env::temp_dir(),
+            ..Environment::default()
         };
         let mut remote = Remote::new("http://127.0.0.1/");
         remote.headers = vec![("X-One".to_owned(), "1".to_owned())];

@@ -142,11 +142,11 @@ enum LeftOut {
         list: &'static str,
         key: &'static str,
     },
-    #[error("{0}: left out, its name contains control characters")]
+    #[error("{0}: ignored, its name contains control characters")]
     ControlCharacters(String),
-    #[error("{0}: left out, its name is longer than {NAME_CHARS} characters")]
+    #[error("{0}: ignored, its name is longer than {NAME_CHARS} characters")]
     TooLong(String),
-    #[error("{0}: left out, it is listed twice")]
+    #[error("{0}: ignored, it is listed twice")]
     Duplicate(String),
 }
 

@@ -9,6 +9,7 @@
 //! cancelled at the end, counted as a side query. Off in print mode unless it was asked for.
 
 use crate::store::{AutoMemory, MemoryError, Topic};
+use lathe_session::paths::file_stem_of;
 use serde::Deserialize;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -130,7 +131,7 @@ pub fn apply(memory: &AutoMemory, mode: Extraction, answer: &str) -> Option<Stri
         match kept {
             Ok(_) => names.push(entry.name),
             Err(MemoryError::Known) => {}
-            Err(error) => tracing::warn!(%error, "what was found could not be kept"),
+            Err(error) => tracing::warn!(%error, "proposals could not be saved"),
         }
     }
     if names.is_empty() {
@@ -184,19 +185,7 @@ fn entries(answer: &str) -> Vec<MemoryEntry> {
 }
 
 fn tidy(entry: &MemoryEntry) -> Option<MemoryEntry> {
-    let name: String = entry
-        .name
-        .trim()
-        .chars()
-        .take(60)
-        .map(|letter| {
-            if letter.is_alphanumeric() || letter == '_' {
-                letter
-            } else {
-                '-'
-            }
-        })
-        .collect();
+    let name = file_stem_of(entry.name.trim(), 60);
     let name = name.trim_matches('-').to_lowercase();
     let text = entry.text.trim().to_owned();
     let kind = match entry.kind.as_str() {

@@ -8,7 +8,7 @@
 use crate::extraction::MemoryEntry;
 use lathe_session::SessionError;
 use lathe_session::paths::{
-    create_private_folder, project_key, projects_folder, write_private_file,
+    create_private_folder, file_stem_of, project_key, projects_folder, write_private_file,
 };
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -79,17 +79,7 @@ impl AutoMemory {
     #[must_use]
     pub fn of_agent(config_home: &Path, project: &Path, agent: &str, scope: AgentScope) -> Self {
         // An agent's name comes from a file that anyone may have written.
-        let name: String = agent
-            .chars()
-            .take(80)
-            .map(|letter| {
-                if letter.is_alphanumeric() || letter == '_' {
-                    letter
-                } else {
-                    '-'
-                }
-            })
-            .collect();
+        let name = file_stem_of(agent, 80);
         let base = match scope {
             AgentScope::User => config_home.join("agent-memory"),
             AgentScope::Project => project.join(".lathe").join("agent-memory"),

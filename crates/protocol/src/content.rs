@@ -41,6 +41,10 @@ pub struct TextBlock {
     pub extra: Extra,
 }
 
+/// How the signature of a thinking block begins that belongs to the words before it, so that it may stand at the end of
+/// an answer. Reasoning leads to something otherwise.
+pub const FOLLOWS_WORDS: &str = "follows:";
+
 /// Signed reasoning.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ThinkingBlock {

@@ -229,6 +229,9 @@ pub struct SessionInit {
     /// Plugins that should be there and aren't, with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub plugin_errors: Vec<Value>,
+    /// The tier of the sandbox that commands run in; absent if they run without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<String>,
     /// Beta features asked of the API.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub betas: Vec<String>,
@@ -246,6 +249,8 @@ pub enum HookNotice {
         hook_name: String,
         /// The event.
         hook_event: String,
+        /// What is shown while it runs: its `statusMessage`, else its command.
+        display: String,
     },
     /// It ended.
     Finished {

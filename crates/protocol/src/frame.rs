@@ -512,6 +512,7 @@ fn hook_frames(
             hook_id,
             hook_name,
             hook_event,
+            ..
         } => {
             if !options.hook_events && !always(hook_event) {
                 return Vec::new();

@@ -45,13 +45,13 @@ hook_events! {
     PostToolUse: Some("tool_name"), "After a tool call that succeeded.";
     PostToolUseFailure: Some("tool_name"), "After a tool call that failed.";
     PostToolBatch: None, "After all calls of one model response.";
-    PermissionRequest: Some("tool_name"), "When a person would be asked.";
+    PermissionRequest: Some("tool_name"), "When a permission question would be shown.";
     PermissionDenied: Some("tool_name"), "When a call was refused.";
     UserPromptSubmit: None, "When a prompt was submitted, before the model sees it.";
-    UserPromptExpansion: None, "When a slash command was expanded into a prompt.";
-    Notification: Some("notification_type"), "When the person is notified of something.";
+    UserPromptExpansion: Some("command_name"), "When a slash command was expanded into a prompt.";
+    Notification: Some("notification_type"), "When the user gets a notification.";
     Stop: None, "When the model has finished its turn.";
-    StopFailure: None, "When a turn ended in an error.";
+    StopFailure: Some("error"), "When a turn ended in an error.";
     SubagentStart: Some("agent_type"), "When a sub-agent starts.";
     SubagentStop: Some("agent_type"), "When a sub-agent has finished.";
     SessionStart: Some("source"), "When a session starts, resumes, was cleared or compacted.";
@@ -59,16 +59,17 @@ hook_events! {
     Setup: Some("trigger"), "When a workspace is prepared.";
     PreCompact: Some("trigger"), "Before the conversation is compacted.";
     PostCompact: Some("trigger"), "After the conversation was compacted.";
+    PreModelSwitch: Some("to_model"), "Before a person or a host switches the model.";
+    PostModelSwitch: Some("to_model"), "After the model was switched, by a person, a host or a fallback.";
     TaskCreated: None, "When a task was added to the task list.";
     TaskCompleted: None, "When a task of the task list was completed.";
-    TeammateIdle: None, "When a member of a team has nothing to do.";
-    Elicitation: Some("mcp_server_name"), "When an MCP server asks the person something.";
-    ElicitationResult: Some("mcp_server_name"), "When the person has answered an MCP server.";
+    Elicitation: Some("mcp_server_name"), "When an MCP server asks the user a question.";
+    ElicitationResult: Some("mcp_server_name"), "When the user has answered an MCP server.";
     ConfigChange: Some("source"), "When settings changed while running.";
     CwdChanged: None, "When the working folder changed.";
     DirectoryAdded: None, "When a working root was added.";
     FileChanged: None, "When a watched file changed.";
-    WorktreeCreate: None, "When a git worktree was created for an agent.";
+    WorktreeCreate: None, "Before a worktree is made for an agent; a hook may make it.";
     WorktreeRemove: None, "When a git worktree is removed.";
     InstructionsLoaded: Some("load_reason"), "When an instruction file was loaded.";
     MessageDisplay: None, "When a message of the model is shown.";
@@ -227,8 +228,11 @@ pub enum OnFailure {
     /// A failure blocks.
     Block,
     /// A failure is reported and has no other effect.
-    #[serde(alias = "allow", alias = "continue")]
     Ignore,
+    /// The same as `ignore`.
+    Continue,
+    /// The same as `ignore`.
+    Allow,
 }
 
 #[cfg(test)]

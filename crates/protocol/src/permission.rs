@@ -206,6 +206,11 @@ pub enum Subject {
         /// The address.
         url: String,
     },
+    /// Searches the web.
+    Search {
+        /// The words.
+        query: String,
+    },
     /// Calls a tool of an MCP server.
     Mcp {
         /// The server.
@@ -329,7 +334,7 @@ impl DecisionReason {
             | Self::AsyncAgent { reason }
             | Self::AgentLimit { reason }
             | Self::Other { reason } => reason.clone(),
-            Self::Person => "a person's answer".to_owned(),
+            Self::Person => "the user's answer".to_owned(),
         }
     }
 

@@ -155,6 +155,9 @@ impl RecordMessage {
 /// The subtype of the `system` record that marks a compaction.
 pub const COMPACT_BOUNDARY: &str = "compact_boundary";
 
+/// The subtype of the `system` record that says how long a turn took.
+pub const TURN_DURATION: &str = "turn_duration";
+
 /// How a user message starts that records an interruption by the person.
 pub const INTERRUPTED_BY_USER: &str = "[Request interrupted by user";
 

@@ -131,7 +131,7 @@ impl SessionError {
                 Some("`lathe sessions list --all` shows every session".to_owned())
             }
             Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => Some(
-                "free some disk space; what is waiting is written as soon as there is room"
+                "free some disk space; pending records are written as soon as there is room"
                     .to_owned(),
             ),
             _ => None,

@@ -227,6 +227,22 @@ pub fn write_new_private_file(path: &Path, content: &[u8]) -> Result<(), Session
     write().map_err(SessionError::io("create", path))
 }
 
+/// A name that others chose (an agent, a task list, a topic) as a file name without its ending: letters and digits of any
+/// script and `_` stay, everything else becomes `-`, at most `limit` characters.
+#[must_use]
+pub fn file_stem_of(name: &str, limit: usize) -> String {
+    name.chars()
+        .take(limit)
+        .map(|letter| {
+            if letter.is_alphanumeric() || letter == '_' {
+                letter
+            } else {
+                '-'
+            }
+        })
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

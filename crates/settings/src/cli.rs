@@ -296,9 +296,9 @@ pub fn doctor(
                 }
             }
             if resolved.problems.is_empty() && further.is_empty() && withheld.is_empty() {
-                text.push_str("Everything that is set is in effect.\n");
+                text.push_str("All settings are in effect.\n");
             } else if healthy {
-                text.push_str("Everything that is set is in effect, except what is listed here.\n");
+                text.push_str("Other settings are in effect.\n");
             }
             text
         }
@@ -417,7 +417,7 @@ pub fn trust_remove(
     let folder: PathBuf = places.environment.cwd.join(folder).components().collect();
     let known = store.forget(&folder)?;
     let what = if known {
-        "is forgotten; it will be asked about again"
+        "is no longer trusted; you will be asked again"
     } else {
         "was not remembered"
     };

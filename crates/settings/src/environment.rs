@@ -92,9 +92,10 @@ impl Environment {
 
     /// The variables that child processes inherit: all but secrets of ours.
     pub fn without_secrets(&self) -> impl Iterator<Item = (&String, &String)> {
-        self.variables
-            .iter()
-            .filter(|(name, _)| !Variable::find(name).is_some_and(Variable::is_secret))
+        self.variables.iter().filter(|(name, _)| {
+            !Variable::find(name).is_some_and(Variable::is_secret)
+                && !self.withheld.contains(name.as_str())
+        })
     }
 }
 
@@ -233,12 +234,13 @@ variables! {
     #[secret] ApiKey: "ANTHROPIC_API_KEY" => "model", "", "The key for the model API, sent as `x-api-key`.";
     #[secret] AuthToken: "ANTHROPIC_AUTH_TOKEN" => "model", "", "A bearer token for the model API, sent as `authorization`.";
     BaseUrl: "ANTHROPIC_BASE_URL" => "model", "https://api.anthropic.com", "The address of the model API.";
-    #[harmless] Model: "LATHE_MODEL" | "ANTHROPIC_MODEL" => "model", "", "The model, where neither flag nor settings name one.";
-    #[harmless] SmallModel: "LATHE_SMALL_MODEL" | "ANTHROPIC_SMALL_FAST_MODEL" => "model", "", "The model for small side tasks.";
-    #[harmless] DefaultFableModel: "ANTHROPIC_DEFAULT_FABLE_MODEL" => "model", "", "The model that the short name `fable` stands for.";
-    #[harmless] DefaultOpusModel: "ANTHROPIC_DEFAULT_OPUS_MODEL" => "model", "", "The model that the short name `opus` stands for.";
-    #[harmless] DefaultSonnetModel: "ANTHROPIC_DEFAULT_SONNET_MODEL" => "model", "", "The model that the short name `sonnet` stands for.";
-    #[harmless] DefaultHaikuModel: "ANTHROPIC_DEFAULT_HAIKU_MODEL" => "model", "", "The model that the short name `haiku` stands for.";
+    #[harmless] Model: "LATHE_MODEL" | "ANTHROPIC_MODEL" => "model", "", "The model, where no flag names one; overrides `model`.";
+    #[harmless] DefaultModel: "ANTHROPIC_DEFAULT_MODEL" => "model", "", "The model where nothing else names one, and that the short name `default` means.";
+    #[harmless] SmallModel: "LATHE_SMALL_MODEL" | "ANTHROPIC_SMALL_FAST_MODEL" => "model", "", "The model for small side tasks; overrides `smallModel`.";
+    #[harmless] DefaultFableModel: "ANTHROPIC_DEFAULT_FABLE_MODEL" => "model", "", "The model that the short name `fable` means.";
+    #[harmless] DefaultOpusModel: "ANTHROPIC_DEFAULT_OPUS_MODEL" => "model", "", "The model that the short name `opus` means.";
+    #[harmless] DefaultSonnetModel: "ANTHROPIC_DEFAULT_SONNET_MODEL" => "model", "", "The model that the short name `sonnet` means.";
+    #[harmless] DefaultHaikuModel: "ANTHROPIC_DEFAULT_HAIKU_MODEL" => "model", "", "The model that the short name `haiku` means.";
     Betas: "ANTHROPIC_BETAS" => "model", "", "Beta features for the `anthropic-beta` header, separated by commas.";
     CustomHeaders: "ANTHROPIC_CUSTOM_HEADERS" => "model", "", "Headers for the model API, one `Name: value` a line.";
     #[secret] OpenaiApiKey: "OPENAI_API_KEY" => "model", "", "The key for providers of the types `openai` and `openai-chat`.";
@@ -267,7 +269,7 @@ variables! {
     #[harmless] ApiTimeout: "API_TIMEOUT_MS" => "model", "600000", "The time limit of one request in milliseconds.";
     #[harmless] MaxOutputTokens: "LATHE_MAX_OUTPUT_TOKENS" | "CLAUDE_CODE_MAX_OUTPUT_TOKENS" => "model", "", "The maximum number of tokens of one answer.";
     #[harmless] MaxThinkingTokens: "MAX_THINKING_TOKENS" => "model", "", "The maximum number of tokens of one thinking step; 0 disables thinking.";
-    #[harmless] PromptCache: "LATHE_PROMPT_CACHE" => "engine", "5m", "How long the provider keeps what was sent: `5m`, `1h` or `off`.";
+    #[harmless] PromptCache: "LATHE_PROMPT_CACHE" => "engine", "5m", "How long the provider caches a request: `5m`, `1h` or `off`.";
     #[harmless] DisablePromptCaching: "DISABLE_PROMPT_CACHING" => "engine", "", "`1` marks nothing for the provider's cache.";
     #[harmless] DisablePromptCachingHaiku: "DISABLE_PROMPT_CACHING_HAIKU" => "engine", "", "The same for models whose name contains `haiku`.";
     #[harmless] DisablePromptCachingSonnet: "DISABLE_PROMPT_CACHING_SONNET" => "engine", "", "The same for models whose name contains `sonnet`.";
@@ -296,7 +298,7 @@ variables! {
     NoProxy: "no_proxy" | "NO_PROXY" => "net", "", "Hosts that are reached without a proxy, separated by commas.";
     ApiKeyHelperTtl: "CLAUDE_CODE_API_KEY_HELPER_TTL_MS" => "model", "300000", "How long a key that `apiKeyHelper` gave is used, in milliseconds.";
     CaFile: "SSL_CERT_FILE" => "net", "", "A PEM file with the certificate authorities to trust instead of the system's.";
-    NodeExtraCaFile: "NODE_EXTRA_CA_CERTS" => "net", "", "A PEM file with certificate authorities to trust beside the system's.";
+    NodeExtraCaFile: "NODE_EXTRA_CA_CERTS" => "net", "", "A PEM file with certificate authorities to trust besides the system's.";
     ExtraCaFile: "LATHE_EXTRA_CA_CERTS" => "net", "", "Another such file, read as well.";
     CaDir: "SSL_CERT_DIR" => "net", "", "A folder of certificate authorities, as `openssl rehash` makes it, instead of the system's. Ignored with `SSL_CERT_FILE`.";
     ClientCertificate: "LATHE_CLIENT_CERT" | "CLAUDE_CODE_CLIENT_CERT" => "net", "", "A PEM file with the certificate that identifies this client to servers that ask for one (mTLS).";
@@ -312,7 +314,7 @@ variables! {
     #[harmless] McpToolTimeout: "MCP_TOOL_TIMEOUT" => "mcp", "", "How long a server's tool may take, in milliseconds.";
     #[harmless] MaxMcpOutputTokens: "MAX_MCP_OUTPUT_TOKENS" => "mcp", "25000", "How many tokens of a server's answer the model gets.";
     McpClientMetadataUrl: "MCP_OAUTH_CLIENT_METADATA_URL" => "mcp", "", "The address of this client's metadata document, for servers that ask for one.";
-    McpCredentials: "LATHE_MCP_CREDENTIALS" => "mcp", "auto", "Where sign-ins at MCP servers are kept: `auto` (the system's keyring where it works, else a file that only you can read), `keyring`, `file`.";
+    McpCredentials: "LATHE_MCP_CREDENTIALS" => "mcp", "auto", "Where sign-ins at MCP servers and keys of `lathe login` are kept: `auto` (the system's keyring where it works, else a file that only you can read), `keyring`, `file`.";
     #[harmless] McpLogLevel: "LATHE_MCP_LOG_LEVEL" => "mcp", "info", "From which level on MCP servers send their log: `debug`, `info`, `notice`, `warning`, `error`, `critical`, `alert`, `emergency`.";
     #[secret] McpClientSecret: "MCP_CLIENT_SECRET" => "mcp", "", "The client secret for `lathe mcp add --client-secret`.";
     #[secret] McpServeToken: "LATHE_MCP_SERVE_TOKEN" => "mcp", "a new one at each start", "The token that clients of `lathe mcp serve --http` send.";
@@ -329,11 +331,9 @@ variables! {
     HostReadsSessionState: "CLAUDE_CODE_SDK_READS_SESSION_STATE" => "headless", "", "Set by SDK hosts that read session-state frames.";
     HostFileCheckpointing: "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING" => "headless", "", "Set by SDK hosts that want file checkpoints.";
     Entrypoint: "CLAUDE_CODE_ENTRYPOINT" => "headless", "", "Set by SDK hosts: who started Lathe.";
-    SdkVersion: "CLAUDE_AGENT_SDK_VERSION" => "headless", "", "Set by SDK hosts: their version.";
+    SdkVersion: "CLAUDE_AGENT_SDK_VERSION" => "headless", "", "Set by SDK hosts: their version, added to the user agent.";
     ClientApp: "CLAUDE_AGENT_SDK_CLIENT_APP" => "model", "", "Set by SDK hosts: the application, added to the user agent.";
     TraceParent: "TRACEPARENT" => "model", "", "The trace that requests belong to.";
-    #[harmless] DisableTelemetry: "LATHE_DISABLE_TELEMETRY" | "DISABLE_TELEMETRY" | "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC" => "lathe", "", "`1` sends no usage numbers; overrides settings.";
-    OtlpEndpoint: "OTEL_EXPORTER_OTLP_ENDPOINT" => "lathe", "", "The OpenTelemetry collector, where settings name none.";
     #[harmless] NoColor: "NO_COLOR" => "every face", "", "Any value switches colours off.";
     Log: "LATHE_LOG" => "lathe", "", "The log filter, such as `debug` or `lathe_engine=trace`.";
     LogFile: "LATHE_LOG_FILE" => "lathe", "", "The log file, instead of stderr.";
@@ -347,5 +347,6 @@ variables! {
     #[harmless] ScreenReader: "LATHE_SCREEN_READER" => "tui", "", "`1` gives plain lines instead of a drawn screen, for screen readers.";
     #[harmless] PromptSuggestions: "LATHE_PROMPT_SUGGESTIONS" | "CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION" => "tui, headless", "by settings", "`0` or `1`: whether the next prompt is suggested; overrides settings.";
     #[harmless] AwaySummarySeconds: "LATHE_AWAY_SUMMARY_SECONDS" => "tui", "180", "After how many seconds without focus a summary is shown on return (see `awaySummary`).";
+    #[harmless] IdlePromptSeconds: "LATHE_IDLE_PROMPT_SECONDS" => "tui", "60", "After how many seconds without a key, when the model is done, the person and `Notification` hooks (`idle_prompt`) are told that Lathe waits.";
     #[harmless] TerminalRewraps: "LATHE_TERMINAL_REWRAPS" => "tui", "by the terminal", "`0` or `1`: whether the terminal rewraps its lines when its width changes.";
 }

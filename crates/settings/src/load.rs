@@ -155,7 +155,7 @@ impl Resolved {
                 ("ask", Behavior::Ask),
                 ("allow", Behavior::Allow),
             ] {
-                if managed_only && layer.source != Source::Managed && behavior == Behavior::Allow {
+                if managed_only && layer.source != Source::Managed && behavior != Behavior::Deny {
                     continue;
                 }
                 let list = layer.value.pointer(&format!("/permissions/{name}"));

@@ -8,7 +8,7 @@ use crate::environment::Variable;
 use crate::schema::READ_CLAUDE_HOME;
 use crate::source::Source;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The folder names that are read in a project, strongest first. Only the first is written.
@@ -23,6 +23,8 @@ pub struct Environment {
     pub home: Option<PathBuf>,
     /// The working folder.
     pub cwd: PathBuf,
+    /// Names of variables that hold keys of the person's providers: children don't get them.
+    pub withheld: BTreeSet<String>,
 }
 
 impl Environment {
@@ -39,6 +41,7 @@ impl Environment {
             variables,
             home: dirs::home_dir(),
             cwd: std::env::current_dir()?,
+            withheld: BTreeSet::new(),
         })
     }
 

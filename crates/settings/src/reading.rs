@@ -7,7 +7,8 @@ use crate::merge::merge;
 use crate::nearest::nearest;
 use crate::paths::Places;
 use crate::schema::{
-    ALIASES, FINAL, MANAGED_ONLY, PERSONAL, RESTRICTING, Settings, WORDS, foreign_key,
+    ALIASES, ANY_TRUE, FINAL, INNER_ALIASES, MANAGED_ONLY, PERSONAL, RESTRICTING, Settings, WORDS,
+    foreign_key,
 };
 use crate::source::{Problem, Severity, Source};
 use crate::trust::withhold;
@@ -183,8 +184,8 @@ impl Resolved {
         }
         if source.comes_with_the_folder() {
             for key in PERSONAL {
-                let pointer = format!("/{key}");
-                if value.get(*key).is_some() {
+                let pointer = format!("/{}", key.replace('.', "/"));
+                if value.pointer(&pointer).is_some() {
                     remove_pointer(value, &pointer);
                     let message = "a folder can't decide that for you; ignored";
                     let fix = "set it in your own settings";
@@ -227,11 +228,16 @@ impl Resolved {
             .map(|(name, _)| name)
         {
             if event.parse::<HookEvent>().is_err() {
-                let near = nearest(event, HookEvent::ALL.iter().map(|event| event.name()));
-                let fix = near.map(|near| format!("did you mean {near}?"));
+                let (message, fix) = if event == "TeammateIdle" {
+                    let why = "Lathe has no teams of agents, so this event never happens";
+                    (why, None)
+                } else {
+                    let near = nearest(event, HookEvent::ALL.iter().map(|event| event.name()));
+                    let fix = near.map(|near| format!("did you mean {near}?"));
+                    ("no such hook event; its hooks never run", fix)
+                };
                 let mut pointer = "/hooks".to_owned();
                 crate::document::push_pointer(&mut pointer, event);
-                let message = "no such hook event; its hooks never run";
                 self.warn(source, path, document, &pointer, message, fix);
             }
         }
@@ -239,6 +245,13 @@ impl Resolved {
 
     pub(crate) fn finish(&mut self) {
         self.value = merge(self.layers.iter().map(|layer| &layer.value));
+        for key in ANY_TRUE {
+            let pointer = format!("/{}", key.replace('.', "/"));
+            let is_true = |value: &Value| value.pointer(&pointer) == Some(&Value::Bool(true));
+            if self.layers.iter().any(|layer| is_true(&layer.value)) {
+                put_pointer(&mut self.value, &pointer, Value::Bool(true));
+            }
+        }
         self.settings =
             Settings::deserialize(&self.value).unwrap_or_else(|_| self.settings_by_key());
     }
@@ -448,6 +461,16 @@ fn with_our_words(mut value: Value) -> Value {
             *found = (*ours).into();
         }
     }
+    for (alias, key) in INNER_ALIASES {
+        let alias = format!("/{}", alias.replace('.', "/"));
+        let key = format!("/{}", key.replace('.', "/"));
+        if let Some(found) = value.pointer(&alias).cloned()
+            && value.pointer(&key).is_none()
+        {
+            remove_pointer(&mut value, &alias);
+            put_pointer(&mut value, &key, found);
+        }
+    }
     if let Some(map) = value.as_object_mut() {
         match map.get("attribution") {
             Some(Value::Bool(true)) => {
@@ -514,6 +537,16 @@ fn move_overrides(map: &mut Map<String, Value>) {
             facts.entry("name").or_insert(name);
         }
     }
+}
+
+/// Sets a value, making the objects around it where they are missing.
+fn put_pointer(value: &mut Value, pointer: &str, new: Value) {
+    let mut place = value;
+    for name in pointer.split('/').skip(1) {
+        let Value::Object(map) = place else { return };
+        place = map.entry(name).or_insert_with(|| Value::Object(Map::new()));
+    }
+    *place = new;
 }
 
 fn remove_pointer(value: &mut Value, pointer: &str) {

@@ -197,7 +197,12 @@ fn without_nulls(value: &Value) -> Option<Value> {
 
 fn harmless_permission(key: &str, value: &Value) -> bool {
     match key {
-        "ask" | "deny" | "disableBypassPermissionsMode" | "disableAutoMode" => true,
+        "ask"
+        | "deny"
+        | "disableBypassPermissionsMode"
+        | "disableAutoMode"
+        | "blockReadsOutsideWorkingDirectories"
+        | "blockWritesOutsideWorkingDirectories" => true,
         "defaultMode" => matches!(value.as_str(), Some("default" | "plan" | "dontAsk")),
         _ => false,
     }
@@ -306,7 +311,14 @@ fn hold(key: &str, value: &Value, held: &mut Vec<Bring>) {
         ("sandbox", _) => add(BringKind::Sandbox, key.to_owned(), plain(value)),
         // The value may be a secret, so only the name is shown.
         ("env", _) => add(BringKind::Environment, key.to_owned(), String::new()),
-        ("apiKeyHelper" | "statusLine" | "fileSuggestion", _) => {
+        (
+            "apiKeyHelper"
+            | "awsAuthRefresh"
+            | "awsCredentialExport"
+            | "statusLine"
+            | "fileSuggestion",
+            _,
+        ) => {
             let command = value.get("command").unwrap_or(value);
             add(BringKind::Helper, key.to_owned(), plain(command));
         }
@@ -329,7 +341,7 @@ fn hold(key: &str, value: &Value, held: &mut Vec<Bring>) {
                 );
             }
         }
-        ("webSearch" | "telemetry", _) => add(BringKind::Service, key.to_owned(), String::new()),
+        ("webSearch", _) => add(BringKind::Service, key.to_owned(), String::new()),
         _ => add(BringKind::Other, key.to_owned(), plain(value)),
     }
 }

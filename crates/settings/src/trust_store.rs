@@ -49,7 +49,7 @@ pub enum TrustError {
         error: std::io::Error,
     },
     /// The file is broken. It is not overwritten: that would forget every answer.
-    #[error("{} is broken: {error}; fix or remove it (folders will be asked about again)", file.display())]
+    #[error("{} is broken: {error}; fix or remove it (you will be asked about each folder again)", file.display())]
     Broken {
         /// The file.
         file: PathBuf,

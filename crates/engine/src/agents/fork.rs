@@ -72,6 +72,9 @@ pub(crate) fn take_fork_point(conversation: &mut Conversation, point: &ForkPoint
     conversation.fixed.system = point.system.clone();
     conversation.tools_encoded = Some((point.tools.clone(), point.tools_encoded.clone()));
     conversation.context.tools_generation = conversation.shared.toolbox.deferred.generation();
+    let window = crate::context::room::window_of_model(conversation);
+    conversation.fixed.prompt.lean = crate::context::lean::applies(window);
+    conversation.context.tools_lean = conversation.fixed.prompt.lean;
     for id in &point.calls {
         let block = ContentBlock::tool_result(id.clone(), PLACEHOLDER.to_owned(), false);
         let record = conversation.records.user(conversation.tip, vec![block]);
@@ -84,6 +87,6 @@ pub(crate) fn take_fork_point(conversation: &mut Conversation, point: &ForkPoint
 /// The prompt of a fork.
 pub(crate) fn directive(prompt: &str) -> String {
     format!(
-        "You are a copy of the agent above, working beside it. Do only the following, with your own tool calls; don't start forks, don't ask the person, don't repeat what was done. End with a short report of what you did and found: it goes to the agent that you were copied from.\n\nYour order: {prompt}"
+        "You are a copy of the agent above, working in parallel. Do only the following, with your own tool calls; don't start forks, don't ask the user, don't repeat what was done. End with a short report of what you did and found: it goes to the agent that you were copied from.\n\nYour order: {prompt}"
     )
 }

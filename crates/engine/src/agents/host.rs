@@ -4,6 +4,9 @@ use crate::agents::message::send_message;
 use crate::agents::order::run_agent;
 use crate::agents::{FORBIDDEN, MOST_DEPTH, monitor};
 use crate::conversation::ConversationShared;
+use crate::mcp::McpControl;
+use crate::session::background::ask_beside;
+use crate::session::ledger::Part;
 use futures::future::BoxFuture;
 use lathe_protocol::permission::PermissionMode;
 use lathe_tools::agent;
@@ -12,9 +15,16 @@ use lathe_tools::host::{
     TaskChange,
 };
 use lathe_tools::task_store::Task;
-use lathe_tools::{CallContext, ToolError};
+use lathe_tools::web_search::SearchAnswer;
+use lathe_tools::{CallContext, ToolError, ToolOutput};
+use lathe_web::search::Query;
+use serde_json::Value;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// How long a tool that is built on another waits for that one's server.
+const CONNECTING: Duration = Duration::from_secs(60);
 
 /// A conversation, as its tools see it.
 pub(crate) struct Host {
@@ -148,6 +158,11 @@ impl SessionHost for Host {
         })
     }
 
+    fn is_unloaded(&self, tool: &str) -> bool {
+        let shared = self.shared.upgrade();
+        shared.is_some_and(|shared| shared.toolbox.deferred.waits(tool))
+    }
+
     fn why_missing(&self, tool: &str) -> Option<String> {
         let shared = self.shared.upgrade()?;
         let place = shared.role.place()?;
@@ -161,6 +176,69 @@ impl SessionHost for Host {
         FORBIDDEN
             .contains(&tool)
             .then(|| format!("Agents don't have {tool}: it is for the main conversation."))
+    }
+
+    fn ask_small_model(
+        &self,
+        system: &'static str,
+        prompt: String,
+        cancel: CancellationToken,
+    ) -> BoxFuture<'_, Result<String, ToolError>> {
+        Box::pin(async move {
+            let shared = self.shared()?;
+            let model = shared.session.catalog.small_fast_model().id;
+            let asking = ask_beside(&shared, Part::Inner, model, system, prompt, &cancel);
+            tokio::select! {
+                answer = asking => answer.map_err(|error| ToolError::failed(error.to_string())),
+                () = cancel.cancelled() => Err(ToolError::Cancelled("The call was stopped.".to_owned())),
+            }
+        })
+    }
+
+    fn search_by_model(
+        &self,
+        query: Query,
+        cancel: CancellationToken,
+    ) -> BoxFuture<'_, Result<SearchAnswer, ToolError>> {
+        Box::pin(async move {
+            let shared = self.shared()?;
+            super::web_search::by_model(&shared, &query, &cancel).await
+        })
+    }
+
+    fn call_tool(
+        &self,
+        name: String,
+        input: Value,
+        call: CallContext,
+    ) -> BoxFuture<'_, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            let shared = self.shared()?;
+            let tool = shared.all_tools().find_or_late(&name);
+            let missing = || ToolError::failed(format!("There is no tool {name} in this session."));
+            let prepared = tool.ok_or_else(missing)?.prepare(input, &call.session)?;
+            prepared.call(call).await
+        })
+    }
+
+    fn input_schema(&self, name: String) -> BoxFuture<'_, Option<Value>> {
+        Box::pin(async move {
+            let shared = self.shared.upgrade()?;
+            let servers = McpControl {
+                shared: shared.clone(),
+            };
+            // A server that takes longer is one that isn't there.
+            drop(tokio::time::timeout(CONNECTING, servers.settled()).await);
+            let tool = shared.all_tools().find_or_late(&name)?;
+            Some(tool.input_schema().clone())
+        })
+    }
+
+    fn read_from_outside(&self, source: &str) {
+        if let Some(shared) = self.shared.upgrade() {
+            shared.questions.read_from_outside(source);
+            shared.root().questions.read_from_outside(source);
+        }
     }
 
     fn monitor(&self, order: MonitorOrder) {

@@ -79,7 +79,7 @@ pub(crate) fn attach_agents(conversation: &mut Conversation, text: &str) {
         .iter()
         .map(|name| {
             format!(
-                "The person asks for the agent {name} by name. Give this work to it with the Agent tool (subagent_type \"{name}\"), with everything in the prompt that it needs to know; it doesn't see this conversation."
+                "The user asks for the agent {name} by name. Give this work to it with the Agent tool (subagent_type \"{name}\"), with everything in the prompt that it needs to know; it doesn't see this conversation."
             )
         })
         .collect();

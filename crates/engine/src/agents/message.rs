@@ -31,7 +31,9 @@ pub(super) async fn send_message(
             }
         }
         if reached.is_empty() {
-            return Err(ToolError::failed("No agent works, so nobody was reached."));
+            return Err(ToolError::failed(
+                "No agent is running, so the message was not delivered.",
+            ));
         }
         return Ok(format!("Sent to {}.", reached.join(", ")));
     }
@@ -132,7 +134,7 @@ async fn wake(
     }
     .spawn();
     let mut text = format!(
-        "Agent {} was {} and goes on in the background with your message; a notification comes when it is done.",
+        "Agent {} was {} and continues in the background with your message; you get a notification when it is done.",
         entry.id,
         state.status.word()
     );
@@ -152,7 +154,7 @@ fn definition_again(
     let definition = catalog.get(&old.agent_type).cloned();
     if definition.is_none() && old.agent_type != FORK {
         return Err(ToolError::failed(format!(
-            "Agent {} can't go on: its type {} is not there any more.",
+            "Agent {} can't continue: its type {} no longer exists.",
             old.id, old.agent_type
         )));
     }
@@ -239,7 +241,7 @@ async fn folder_again(shared: &ConversationShared, entry: &Entry, state: &State)
             }
         }
         Err(error) => {
-            let why = format!("There is no worktree for it any more ({error})");
+            let why = format!("Its worktree no longer exists ({error})");
             Folder {
                 worktree: None,
                 briefing: Some(format!("{why}; you work in the original folder now.")),

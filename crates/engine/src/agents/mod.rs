@@ -24,6 +24,7 @@ pub(crate) mod restore;
 mod run;
 pub(crate) mod start;
 mod sweep;
+mod web_search;
 mod worktree;
 
 pub(crate) use filter::{FORBIDDEN, ToolFilter};
@@ -66,7 +67,7 @@ const END_LIMIT: Duration = Duration::from_secs(5);
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AgentError {
     #[error(
-        "{MOST_LIVE} agents work already, which is the limit. Wait for one to finish (you are told), or stop one with TaskStop."
+        "{MOST_LIVE} agents are running already, which is the limit. Wait for one to finish (you get a notification), or stop one with TaskStop."
     )]
     TooMany,
     #[error("Agent {0} is being woken already.")]

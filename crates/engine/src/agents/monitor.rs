@@ -81,7 +81,7 @@ async fn look(
         let last = *told >= MOST_NOTICES;
         let mut text = text_of(&order.task, &order.description, &lines);
         if last {
-            text.push_str("\n[It says too much, so it isn't watched any more. The command goes on; TaskStop ends it.]");
+            text.push_str("\n[Too much output: no longer watched. The command keeps running; TaskStop ends it.]");
         }
         shared.enqueue(notice::prompt(&id, text));
         if last {

@@ -137,7 +137,7 @@ pub(super) async fn run_agent(
             entry.cancel.cancel();
             entry.over().await;
             Err(ToolError::Cancelled(format!(
-                "The agent was stopped. SendMessage with to: \"{}\" goes on with it.",
+                "The agent was stopped. SendMessage with to: \"{}\" continues it.",
                 entry.id
             )))
         }
@@ -265,6 +265,10 @@ async fn start_agent(
             return Err(error.into());
         }
     };
+    if let Some(effort) = &order.effort {
+        let choices = &conversation.shared.choices;
+        choices.write().effort = Some(effort.clone());
+    }
     Ready {
         entry: entry.clone(),
         conversation,
@@ -296,12 +300,15 @@ pub(super) async fn new_worktree(
     let settings: WorktreeSettings = settings
         .and_then(|value| serde_json::from_value(value).ok())
         .unwrap_or_default();
-    let git = Git::new(&shared.permissions.snapshot(), &folder)?;
-    let made = Worktree::create(&git, &format!("agent-{}", entry.id), &settings).await?;
-    shared
-        .hooks
-        .worktree_created(&made.path, entry.id.as_str())
-        .await;
+    let name = format!("agent-{}", entry.id);
+    let by_hook = shared.hooks.worktree_create(&name).await?;
+    let made = match by_hook {
+        Some(path) => Worktree::made_by_hook(path),
+        None => {
+            let git = Git::new(&shared.permissions.snapshot(), &folder)?;
+            Worktree::create(&git, &name, &settings).await?
+        }
+    };
     entry.update(|state| {
         state.worktree = Some(made.path.clone());
         state.isolated = true;
@@ -312,6 +319,10 @@ pub(super) async fn new_worktree(
 /// The skills that an agent knows from the start.
 pub(crate) fn preloaded(shared: &ConversationShared, definition: &AgentDefinition) -> Vec<String> {
     let skills = shared.integrations.extensions.skills();
+    let effort = definition
+        .run
+        .effort
+        .map_or_else(|| shared.hooks.effort(), |effort| effort.name().to_owned());
     let mut texts = Vec::new();
     for name in &definition.skills {
         let skill = skills
@@ -321,7 +332,7 @@ pub(crate) fn preloaded(shared: &ConversationShared, definition: &AgentDefinitio
             Some((skill, Ok(body))) => {
                 // Filled in, but nothing of it is run: nobody asked for it now.
                 let session_id = shared.session.id.to_string();
-                let segments = expand(&body, &skill.values("", &session_id));
+                let segments = expand(&body, &skill.values("", &session_id, &effort));
                 let words = without_running(&segments);
                 texts.push(format!("The skill {name}:\n{}", words.trim_end()));
             }

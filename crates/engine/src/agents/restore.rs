@@ -131,7 +131,7 @@ fn told(untold: &[std::sync::Arc<Entry>]) -> Option<String> {
         return None;
     }
     let mut text =
-        "Agents of this session that you have not heard of since it was interrupted:".to_owned();
+        "Agents of this session that have not reported since it was interrupted:".to_owned();
     for entry in untold.iter().take(MOST_NAMED) {
         let view = entry.view();
         let _ = write!(

@@ -231,7 +231,7 @@ fn choices(
         effort: effort
             .map(|effort| effort.name().to_owned())
             .or_else(|| of_parent.effort.clone()),
-        fallback: of_parent.fallback.clone(),
+        fallbacks: of_parent.fallbacks.clone(),
     }
 }
 
@@ -346,7 +346,7 @@ fn permissions(
             context.project.clone_from(&worktree.path);
         }
         if let Some(memory) = memory {
-            context.session_paths.push(memory.folder().to_owned());
+            context.files.session_paths.push(memory.folder().to_owned());
         }
         let folder = memory.map(AutoMemory::folder);
         narrow(context, &filter, reads_only, folder);
@@ -436,6 +436,7 @@ fn fixed(
         max_output_tokens: child.max_output_tokens,
         extra: child.extra.clone(),
         cache: child.cache,
+        keeps_durations: false,
     };
     // Agents that it starts get the session's surroundings, not its own.
     child.prompt = seed.prompt.clone();
@@ -465,6 +466,7 @@ fn prompt(
             include_str!("../../prompts/agent.md").trim_end()
         )),
         appended: Some(varying),
+        varying_apart: false,
         ..around
     }
 }

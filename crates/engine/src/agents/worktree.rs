@@ -6,6 +6,7 @@
 
 use crate::agents::sweep;
 use crate::context::git::{Git, GitError};
+use crate::conversation::hook_points::WorktreeRefused;
 use lathe_permissions::repository::NotTrusted;
 use lathe_settings::schema::{BaseRef, WorktreeSettings};
 use std::path::{Path, PathBuf};
@@ -13,7 +14,8 @@ use std::path::{Path, PathBuf};
 /// An agent's worktree.
 #[derive(Debug)]
 pub(crate) struct Worktree {
-    git: Git,
+    /// `None` for a folder that a hook made: nothing is known of it.
+    git: Option<Git>,
     /// The repository's own folder.
     pub(crate) repository: PathBuf,
     pub(crate) path: PathBuf,
@@ -131,6 +133,8 @@ pub(crate) enum WorktreeError {
     },
     #[error("git can't make a worktree: {0}")]
     Add(#[source] GitError),
+    #[error("There is no worktree: {0}.")]
+    Hook(#[from] WorktreeRefused),
     #[error("worktree.sparsePaths can't be used: {0}")]
     Sparse(#[source] GitError),
 }
@@ -209,7 +213,7 @@ impl Worktree {
             );
         }
         Ok(Self {
-            git: trusted.clone(),
+            git: Some(trusted.clone()),
             _held: sweep::hold(&path),
             repository,
             path,
@@ -219,8 +223,28 @@ impl Worktree {
         })
     }
 
+    /// A folder that a hook made.
+    pub(crate) fn made_by_hook(path: PathBuf) -> Self {
+        Self {
+            git: None,
+            repository: path.clone(),
+            path,
+            branch: String::new(),
+            base: String::new(),
+            remarks: Vec::new(),
+            _held: None,
+        }
+    }
+
     /// The text for the agent.
     pub(crate) fn briefing(&self, parent: &Path) -> String {
+        if self.git.is_none() {
+            return format!(
+                "You work in a folder of your own: {}. It takes the place of {}: translate paths that you were told, and write only in your folder.",
+                self.path.display(),
+                parent.display()
+            );
+        }
         let mut text = format!(
             "You work in a git worktree of your own: {} (branch {}). It is a copy of {}. Paths that you were told or that stand in the conversation may lie in the original: translate them to the worktree, read a file again before you change it, and write only in the worktree.",
             self.path.display(),
@@ -255,7 +279,7 @@ impl Worktree {
             .await
             .unwrap_or_default();
         Some(Self {
-            git: trusted.clone(),
+            git: Some(trusted.clone()),
             repository,
             path: path.to_owned(),
             branch,
@@ -273,9 +297,9 @@ impl Worktree {
     }
 
     /// Whether anything was done in it.
-    async fn is_changed(&self, files: Option<&[PathBuf]>) -> Result<bool, GitError> {
+    async fn is_changed(&self, trusted: &Git, files: Option<&[PathBuf]>) -> Result<bool, GitError> {
         let status = git(
-            &self.git,
+            trusted,
             &self.path,
             &[
                 "status",
@@ -294,7 +318,7 @@ impl Worktree {
             }
             _ => true,
         };
-        let head = git(&self.git, &self.path, &["rev-parse", "HEAD"]).await?;
+        let head = git(trusted, &self.path, &["rev-parse", "HEAD"]).await?;
         Ok(status.lines().any(is_work) || head != self.base)
     }
 
@@ -308,23 +332,28 @@ impl Worktree {
                 self.branch
             ))
         };
-        match self.is_changed(files).await {
+        let Some(trusted) = &self.git else {
+            return Conclusion::Kept(format!(
+                "It worked in {}, which a WorktreeCreate hook made; the folder stays.",
+                self.path.display()
+            ));
+        };
+        match self.is_changed(trusted, files).await {
             Ok(true) => return kept("Its changes are"),
             Err(_) => return kept("It could not be looked at, so its files stay"),
             Ok(false) => {}
         }
         let shown = self.path.to_string_lossy();
-        if let Err(error) = git(&self.git, &self.repository, &["worktree", "remove", &shown]).await
-        {
+        if let Err(error) = git(trusted, &self.repository, &["worktree", "remove", &shown]).await {
             return kept(&format!(
                 "git didn't remove it ({error}), so its files stay"
             ));
         }
         let _ = std::fs::remove_file(sweep::lock_of(&self.path));
-        let tip = git(&self.git, &self.repository, &["rev-parse", &self.branch]).await;
+        let tip = git(trusted, &self.repository, &["rev-parse", &self.branch]).await;
         if tip.is_ok_and(|tip| tip == self.base) {
             let _ = git(
-                &self.git,
+                trusted,
                 &self.repository,
                 &["branch", "-D", "--quiet", &self.branch],
             )
@@ -373,6 +402,13 @@ mod tests {
         context
     }
 
+    async fn created(folder: &tempfile::TempDir, name: &str) -> Worktree {
+        let repository = trusted(folder.path());
+        Worktree::create(&repository, name, &WorktreeSettings::default())
+            .await
+            .unwrap()
+    }
+
     async fn with_commit() -> tempfile::TempDir {
         let folder = repository().await;
         std::fs::write(folder.path().join("a.txt"), "a\n").unwrap();
@@ -419,10 +455,7 @@ mod tests {
     #[tokio::test]
     async fn an_untouched_worktree_is_removed_with_its_branch() {
         let folder = with_commit().await;
-        let worktree =
-            Worktree::create(&trusted(folder.path()), "one", &WorktreeSettings::default())
-                .await
-                .unwrap();
+        let worktree = created(&folder, "one").await;
         assert!(worktree.path.join("a.txt").exists());
         assert!(worktree.remarks.is_empty());
         let status = run(folder.path(), &["status", "--porcelain"]).await;
@@ -442,34 +475,20 @@ mod tests {
         std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
         std::fs::write(&hook, format!("#!/bin/sh\ntouch '{}'\n", ran.display())).unwrap();
         std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
-        Worktree::create(&trusted(folder.path()), "one", &WorktreeSettings::default())
-            .await
-            .unwrap();
+        created(&folder, "one").await;
         assert!(!ran.exists());
     }
 
     #[tokio::test]
     async fn changes_and_commits_are_kept() {
         let folder = with_commit().await;
-        let dirty = Worktree::create(
-            &trusted(folder.path()),
-            "dirty",
-            &WorktreeSettings::default(),
-        )
-        .await
-        .unwrap();
+        let dirty = created(&folder, "dirty").await;
         std::fs::write(dirty.path.join("new.txt"), "x").unwrap();
         assert!(
             matches!(dirty.conclude(Some(&[])).await, Conclusion::Kept(text) if text.contains("dirty"))
         );
         assert!(dirty.path.join("new.txt").exists());
-        let committed = Worktree::create(
-            &trusted(folder.path()),
-            "committed",
-            &WorktreeSettings::default(),
-        )
-        .await
-        .unwrap();
+        let committed = created(&folder, "committed").await;
         std::fs::write(committed.path.join("a.txt"), "b\n").unwrap();
         run(&committed.path, &["commit", "--quiet", "-am", "two"]).await;
         assert!(matches!(
@@ -495,25 +514,13 @@ mod tests {
         std::fs::write(folder.path().join(".gitignore"), "target/\n*.env\n").unwrap();
         run(folder.path(), &["add", ".gitignore"]).await;
         run(folder.path(), &["commit", "--quiet", "-m", "ignore"]).await;
-        let file = Worktree::create(
-            &trusted(folder.path()),
-            "file",
-            &WorktreeSettings::default(),
-        )
-        .await
-        .unwrap();
+        let file = created(&folder, "file").await;
         std::fs::write(file.path.join("local.env"), "KEY=1").unwrap();
         assert!(matches!(
             file.conclude(Some(&[])).await,
             Conclusion::Kept(_)
         ));
-        let build = Worktree::create(
-            &trusted(folder.path()),
-            "build",
-            &WorktreeSettings::default(),
-        )
-        .await
-        .unwrap();
+        let build = created(&folder, "build").await;
         let left = build.path.join("target/debug/report.txt");
         std::fs::create_dir_all(left.parent().unwrap()).unwrap();
         std::fs::write(&left, "x").unwrap();
@@ -531,13 +538,7 @@ mod tests {
     #[tokio::test]
     async fn a_worktree_that_an_agent_in_a_worktree_asks_for_outlives_that_one() {
         let folder = with_commit().await;
-        let outer = Worktree::create(
-            &trusted(folder.path()),
-            "outer",
-            &WorktreeSettings::default(),
-        )
-        .await
-        .unwrap();
+        let outer = created(&folder, "outer").await;
         std::fs::write(outer.path.join("a.txt"), "outer\n").unwrap();
         run(&outer.path, &["commit", "--quiet", "-am", "two"]).await;
         let inner = Worktree::create(&trusted(&outer.path), "inner", &WorktreeSettings::default())
@@ -568,9 +569,7 @@ mod tests {
         run(folder.path(), &["commit", "--quiet", "-am", "module"]).await;
         run(folder.path(), &["checkout", "--quiet", "--detach"]).await;
         std::fs::write(folder.path().join("a.txt"), "changed\n").unwrap();
-        let worktree = Worktree::create(&trusted(folder.path()), "x", &WorktreeSettings::default())
-            .await
-            .unwrap();
+        let worktree = created(&folder, "x").await;
         let briefing = worktree.briefing(folder.path());
         assert!(briefing.contains("not committed") && briefing.contains("Submodules"));
         assert_eq!(
@@ -588,34 +587,10 @@ mod tests {
     async fn what_nobody_came_back_for_is_swept_unless_something_was_done_in_it() {
         use std::time::Duration;
         let folder = with_commit().await;
-        let empty = Worktree::create(
-            &trusted(folder.path()),
-            "empty",
-            &WorktreeSettings::default(),
-        )
-        .await
-        .unwrap();
-        let dirty = Worktree::create(
-            &trusted(folder.path()),
-            "dirty",
-            &WorktreeSettings::default(),
-        )
-        .await
-        .unwrap();
-        let owned = Worktree::create(
-            &trusted(folder.path()),
-            "owned",
-            &WorktreeSettings::default(),
-        )
-        .await
-        .unwrap();
-        let committed = Worktree::create(
-            &trusted(folder.path()),
-            "committed",
-            &WorktreeSettings::default(),
-        )
-        .await
-        .unwrap();
+        let empty = created(&folder, "empty").await;
+        let dirty = created(&folder, "dirty").await;
+        let owned = created(&folder, "owned").await;
+        let committed = created(&folder, "committed").await;
         std::fs::write(dirty.path.join("new.txt"), "x").unwrap();
         std::fs::write(committed.path.join("a.txt"), "b\n").unwrap();
         run(&committed.path, &["commit", "--quiet", "-am", "two"]).await;
@@ -653,13 +628,7 @@ mod tests {
     #[tokio::test]
     async fn a_locked_worktree_stays_and_other_folders_are_refused() {
         let folder = with_commit().await;
-        let locked = Worktree::create(
-            &trusted(folder.path()),
-            "locked",
-            &WorktreeSettings::default(),
-        )
-        .await
-        .unwrap();
+        let locked = created(&folder, "locked").await;
         let path = locked.path.to_string_lossy().into_owned();
         run(folder.path(), &["worktree", "lock", &path]).await;
         assert!(

@@ -153,7 +153,7 @@ impl Executor {
         slot.state = State::Done(Box::new(result));
         if failed_shell {
             self.close(&format!(
-                "Not run: the {name} call beside it failed. Look at its result first."
+                "Not run: the {name} call in parallel with it failed. Look at its result first."
             ));
         }
     }

@@ -5,11 +5,14 @@
 //! call, not the end of the session.
 
 pub(crate) mod executor;
+mod network;
 mod permit;
 mod pipeline;
 pub(crate) mod results;
+mod sandbox;
 pub(crate) mod tool_search;
 
+pub(crate) use crate::call::network::SandboxNetwork;
 use crate::call::pipeline::Pipeline;
 use crate::conversation::hook_points::HookPoints;
 use crate::conversation::questions::Questions;
@@ -44,6 +47,7 @@ pub(crate) struct CallEnvironment {
     pub(crate) backgrounds: Arc<Backgrounds>,
     pub(crate) undo: Option<Arc<Undo>>,
     pub(crate) language_servers: lathe_lsp::LanguageServers,
+    pub(crate) network: Arc<SandboxNetwork>,
 }
 
 /// Running calls that can be sent to the background.
@@ -187,7 +191,16 @@ impl CallEnvironment {
                     traits,
                 })
             }
-            Err(error) => Stage::Refused(boxed_failure(error.to_string())),
+            Err(error) => {
+                let mut text = error.to_string();
+                if self.tools.host().is_some_and(|host| host.is_unloaded(name)) {
+                    text.push_str(&format!(
+                        " The definition of {name} was not loaded: load it first with {}, query \"select:{name}\".",
+                        tool_search::NAME
+                    ));
+                }
+                Stage::Refused(boxed_failure(text))
+            }
         }
     }
 
@@ -227,7 +240,7 @@ fn boxed_failure(text: impl Into<String>) -> Box<CallResult> {
 
 /// The result of a call that was stopped.
 pub(crate) fn cancelled() -> CallResult {
-    CallResult::failure("The call was stopped before it finished: the person interrupted.")
+    CallResult::failure("The call was stopped before it finished: the user interrupted.")
 }
 
 /// The words of a panic.

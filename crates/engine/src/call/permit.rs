@@ -60,7 +60,7 @@ impl Pipeline {
             Decision::Deny { reason } => {
                 let hint = match &reason {
                     DecisionReason::Classifier { reason } => format!(
-                        "Auto mode refuses this call: {reason} Don't reach the same end another way; ask the person or go on without it."
+                        "Auto mode refuses this call: {reason} Don't try to achieve the same by other means; ask the user or continue without it."
                     ),
                     _ => hint,
                 };
@@ -178,7 +178,7 @@ impl Pipeline {
                 message, interrupt, ..
             }) => {
                 let text = if message.trim().is_empty() {
-                    "The person doesn't want this call to run. Don't try to reach the same end in another way; ask what to do instead.".to_owned()
+                    "The user rejected this call. Don't try to achieve the same by other means; ask what to do instead.".to_owned()
                 } else {
                     message
                 };
@@ -233,15 +233,36 @@ impl Pipeline {
     pub(super) async fn release(&self, input: &Value, what: &str) -> Option<Box<dyn PreparedCall>> {
         let prepared = self.tool.clone().prepare(input.clone(), &self.calls.tools);
         let prepared = prepared.ok()?;
-        let reason = DecisionReason::SandboxOverride {
-            reason: format!(
-                "it ran confined to reading, and {what}; yes runs it again without that"
-            ),
-        };
+        let reason =
+            format!("it ran confined to reading, and {what}; yes runs it again without that");
+        self.ask_for_release(prepared, reason, HookMay::Decide)
+            .await
+    }
+
+    /// Asks a person whether a command that the sandbox stopped may run outside. No hook may say yes.
+    pub(super) async fn leave_sandbox(
+        &self,
+        input: &Value,
+        what: &str,
+    ) -> Option<Box<dyn PreparedCall>> {
+        let prepared = self.tool.clone().prepare(input.clone(), &self.calls.tools);
+        let reason =
+            format!("the sandbox refused to {what}; yes runs it again outside the sandbox");
+        self.ask_for_release(prepared.ok()?, reason, HookMay::Refuse)
+            .await
+    }
+
+    async fn ask_for_release(
+        &self,
+        prepared: Box<dyn PreparedCall>,
+        reason: String,
+        may: HookMay,
+    ) -> Option<Box<dyn PreparedCall>> {
+        let reason = DecisionReason::SandboxOverride { reason };
         let request = self.question(prepared.as_ref(), &reason);
         let questions = &self.calls.questions;
         match questions
-            .ask(request, &self.calls.hooks, HookMay::Decide, &self.cancel)
+            .ask(request, &self.calls.hooks, may, &self.cancel)
             .await
         {
             Answer::Reply(PermissionReply::Allow { .. })
@@ -273,10 +294,16 @@ impl Pipeline {
             message: message.clone(),
             reason: reason.text(),
         });
-        self.calls
+        let again = self
+            .calls
             .hooks
             .permission_denied(self.name(), input, &self.id, &reason.text())
             .await;
+        let message = if again {
+            format!("{message}\n\nA hook says that you may try this call again.")
+        } else {
+            message
+        };
         let mut result = CallResult::failure(message);
         result.denial = Some(denial);
         Box::new(result)
@@ -313,7 +340,7 @@ fn with_hook(
         }
         (HookDecision::Ask, Decision::Allow { .. }) => {
             let hint = format!(
-                "A hook wants a person's word for this call ({}), and nobody is there to give it.",
+                "A hook requires confirmation for this call ({}), and nobody can confirm it here.",
                 reason.as_deref().unwrap_or(&name)
             );
             let reason = DecisionReason::Hook { name, reason };
@@ -349,10 +376,10 @@ fn with_hook(
 fn person_hint(tool: &str) -> Option<String> {
     match tool {
         lathe_tools::ask_user_question::NAME => Some(
-            "Nobody can answer questions here. Decide yourself: take the answer that you would recommend, say that you took it, and go on.".to_owned(),
+            "Nobody can answer questions here. Decide yourself: take the answer that you would recommend, say that you took it, and continue.".to_owned(),
         ),
         lathe_tools::plan_mode::EXIT => Some(
-            "Nobody can agree to the plan here. Give it as your answer and end your turn.".to_owned(),
+            "Nobody can approve the plan here. Give it as your answer and end your turn.".to_owned(),
         ),
         _ => None,
     }

@@ -11,6 +11,7 @@ use lathe_protocol::ids::ToolUseId;
 use lathe_protocol::permission::Subject;
 use lathe_sandbox::ReadOnlyPolicy;
 use lathe_session::scan::Scan;
+use lathe_shell::run::SandboxedRun;
 use lathe_tools::context::ProgressSink;
 use lathe_tools::{CallContext, CallTraits, DynTool, PreparedCall, ToolError, ToolOutput};
 use serde_json::{Value, json};
@@ -35,6 +36,13 @@ struct Hooked {
     prepared: Box<dyn PreparedCall>,
     permission: Option<HookPermission>,
     added_context: Vec<String>,
+}
+
+/// What a command runs in.
+#[derive(Default)]
+struct Bounds {
+    sandbox: Option<Arc<SandboxedRun>>,
+    confinement: Option<Arc<ReadOnlyPolicy>>,
 }
 
 /// A call that ran.
@@ -163,12 +171,20 @@ impl Pipeline {
         let started = Instant::now();
         let watched = self.watch_shell(&subject, traits).await;
         let folder = calls.tools.working_folder.read().clone();
-        let mut outcome = self.call(prepared, confinement, started).await;
-        if let Err(ToolError::Blocked { what, .. }) = &outcome {
-            let what = what.clone();
-            if let Some(prepared) = self.release(&input, &what).await {
-                outcome = self.call(prepared, None, started).await;
+        let bounds = Bounds {
+            sandbox: self.sandbox_of(&subject),
+            confinement,
+        };
+        let mut outcome = self.call(prepared, bounds, started).await;
+        let again = match &outcome {
+            Err(ToolError::Blocked { what, .. }) => self.release(&input, what).await,
+            Err(ToolError::Violated { what, .. }) if self.may_leave_sandbox() => {
+                self.leave_sandbox(&input, what).await
             }
+            _ => None,
+        };
+        if let Some(prepared) = again {
+            outcome = self.call(prepared, Bounds::default(), started).await;
         }
         let folder_now = calls.tools.working_folder.read().clone();
         if folder_now != folder {
@@ -205,7 +221,7 @@ impl Pipeline {
     async fn call(
         &self,
         prepared: Box<dyn PreparedCall>,
-        confinement: Option<Arc<ReadOnlyPolicy>>,
+        bounds: Bounds,
         started: Instant,
     ) -> Result<ToolOutput, ToolError> {
         let context = CallContext {
@@ -215,7 +231,8 @@ impl Pipeline {
             cancel: self.cancel.clone(),
             to_background: self.calls.backgrounds.register(&self.id),
             progress: self.progress(started),
-            confinement,
+            sandbox: bounds.sandbox,
+            confinement: bounds.confinement,
         };
         let work = prepared.call(context);
         let abandoned = async {

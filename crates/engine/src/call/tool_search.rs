@@ -3,8 +3,10 @@
 //! MCP servers can bring hundreds of tools, and their definitions are part of every request. When they
 //! take more than a tenth of the window, the model gets only their names (in a reminder), and it
 //! loads those it wants with `ToolSearch`. A loaded tool stays loaded: each change of the list of tools
-//! costs the provider's cache. Built-in tools are always there.
+//! costs the provider's cache. Of the built-in tools, those that few sessions need always wait; they are named in the
+//! description of the search. In a small window most of them wait ([`crate::context::lean`]).
 
+use crate::context::lean;
 use crate::conversation::Conversation;
 use lathe_protocol::display::Display;
 use lathe_protocol::permission::Subject;
@@ -39,6 +41,27 @@ struct State {
     forgotten: u64,
 }
 
+/// Which tools wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Deferral {
+    /// None.
+    None,
+    /// Those of MCP servers.
+    Servers,
+    /// All but those that a small window has room for.
+    Lean,
+}
+
+impl Deferral {
+    fn defers(self, tool: &ToolDefinition) -> bool {
+        match self {
+            Self::None => false,
+            Self::Servers => is_deferrable(&tool.name),
+            Self::Lean => lean::waits(tool),
+        }
+    }
+}
+
 impl DeferredTools {
     /// Changes when a tool is loaded.
     pub(crate) fn generation(&self) -> u64 {
@@ -60,13 +83,18 @@ impl DeferredTools {
     }
 
     /// The definitions to send: without those that wait, and without the search where none does.
-    pub(crate) fn choose(&self, mut all: Vec<ToolDefinition>, defer: bool) -> Vec<ToolDefinition> {
+    pub(crate) fn choose(
+        &self,
+        mut all: Vec<ToolDefinition>,
+        deferral: Deferral,
+    ) -> Vec<ToolDefinition> {
         let mut state = self.state.lock();
         let searchable = all.iter().any(|tool| tool.name == NAME);
         state.waiting.clear();
-        if defer && searchable {
+        if searchable {
             let (now, later): (Vec<_>, Vec<_>) = all.into_iter().partition(|tool| {
-                tool.always_load || !is_deferrable(&tool.name) || state.loaded.contains(&tool.name)
+                let waits = tool.deferred || deferral.defers(tool);
+                tool.always_load || !waits || state.loaded.contains(&tool.name)
             });
             all = now;
             state.waiting = later;
@@ -83,6 +111,8 @@ impl DeferredTools {
         let names: Vec<String> = state
             .waiting
             .iter()
+            // Those that always wait are named in the description of the search.
+            .filter(|tool| !tool.deferred)
             .map(|tool| tool.name.clone())
             .filter(|name| !state.told.contains(name))
             .collect();
@@ -135,10 +165,16 @@ fn is_deferrable(name: &str) -> bool {
 
 /// The tools that fit a query best: words in the name count more than words in the description.
 fn ranked(tools: &[ToolDefinition], query: &str, most: usize) -> Vec<ToolDefinition> {
-    let words: Vec<String> = query
+    let lower = query.to_lowercase();
+    // A word with a plus must stand in the name.
+    let required: Vec<&str> = lower
+        .split_whitespace()
+        .filter_map(|word| word.strip_prefix('+'))
+        .filter(|word| !word.is_empty())
+        .collect();
+    let words: Vec<&str> = lower
         .split(|letter: char| !letter.is_alphanumeric())
         .filter(|word| !word.is_empty())
-        .map(str::to_lowercase)
         .collect();
     let score = |tool: &ToolDefinition| -> usize {
         let (name, description) = (tool.name.to_lowercase(), tool.description.to_lowercase());
@@ -150,14 +186,18 @@ fn ranked(tools: &[ToolDefinition], query: &str, most: usize) -> Vec<ToolDefinit
         words
             .iter()
             .map(|word| {
-                3 * usize::from(name.contains(word))
-                    + 2 * usize::from(hint.contains(word))
-                    + usize::from(description.contains(word))
+                3 * usize::from(name.contains(*word))
+                    + 2 * usize::from(hint.contains(*word))
+                    + usize::from(description.contains(*word))
             })
             .sum()
     };
     let mut scored: Vec<(usize, &ToolDefinition)> = tools
         .iter()
+        .filter(|tool| {
+            let name = tool.name.to_lowercase();
+            required.iter().all(|word| name.contains(word))
+        })
         .map(|tool| (score(tool), tool))
         .filter(|(score, _)| *score > 0)
         .collect();
@@ -184,28 +224,46 @@ pub(crate) fn waiting_tools(conversation: &mut Conversation) -> Option<String> {
 
 /// Takes over which tools a conversation used.
 pub(crate) fn note_used_tool(conversation: &Conversation, name: &str) {
-    if is_deferrable(name) {
+    let registry = conversation.shared.toolbox.registry.read();
+    let waits = registry.find(name).is_some_and(|tool| tool.deferred());
+    if is_deferrable(name) || waits || conversation.fixed.prompt.lean {
         conversation.shared.toolbox.deferred.load(name);
     }
 }
 
 /// Adds the search to a list of tools.
 pub(crate) fn add(registry: &mut ToolRegistry, deferred: &Arc<DeferredTools>) {
+    let definitions = registry.definitions().into_iter();
+    let always: Vec<ToolDefinition> = definitions.filter(|tool| tool.deferred).collect();
+    let waiting: Vec<String> = always.iter().map(|tool| tool.name.clone()).collect();
+    // Known before the first request, so that the search is in every list of tools.
+    deferred.state.lock().waiting = always;
+    let mut description = include_str!("../../prompts/tool_search.md")
+        .trim_end()
+        .to_owned();
+    if !waiting.is_empty() {
+        description.push_str(&format!(
+            " Always there to be loaded: {}.",
+            waiting.join(", ")
+        ));
+    }
     registry.add(ToolSearch {
         deferred: deferred.clone(),
+        description,
     });
 }
 
 /// Finds tools that wait and loads them.
 struct ToolSearch {
     deferred: Arc<DeferredTools>,
+    description: String,
 }
 
 /// The query.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct Input {
-    /// Words that the tool's name or description should hold, or `select:name,name` for tools whose
-    /// names you know.
+    /// Words that the tool's name or description should hold (`+word`: the name must hold it), or
+    /// `select:name,name` for tools whose names you know.
     query: String,
     /// How many tools to load at most (5).
     #[serde(default)]
@@ -219,8 +277,8 @@ impl Tool for ToolSearch {
         NAME
     }
 
-    fn description(&self) -> &'static str {
-        include_str!("../../prompts/tool_search.md")
+    fn description(&self) -> &str {
+        &self.description
     }
 
     fn traits(&self, _: &Input) -> CallTraits {
@@ -265,6 +323,7 @@ mod tests {
             input_schema: json!({"type": "object"}),
             search_hint: None,
             always_load: false,
+            deferred: false,
         }
     }
 
@@ -285,7 +344,7 @@ mod tests {
     #[test]
     fn few_tools_are_all_sent_and_need_no_search() {
         let deferred = DeferredTools::default();
-        let sent = deferred.choose(all(), false);
+        let sent = deferred.choose(all(), Deferral::None);
         assert_eq!(
             names(&sent),
             [
@@ -305,7 +364,7 @@ mod tests {
         tools[2].always_load = true;
         tools[4].search_hint = Some("rows of a ledger".to_owned());
         assert_eq!(
-            names(&deferred.choose(tools, true)),
+            names(&deferred.choose(tools, Deferral::Servers)),
             ["Read", NAME, "mcp__mail__send"]
         );
         assert_eq!(names(&deferred.search("ledger", 5)), ["mcp__db__query"]);
@@ -314,7 +373,10 @@ mod tests {
     #[test]
     fn many_tools_wait_until_they_are_found() {
         let deferred = DeferredTools::default();
-        assert_eq!(names(&deferred.choose(all(), true)), ["Read", NAME]);
+        assert_eq!(
+            names(&deferred.choose(all(), Deferral::Servers)),
+            ["Read", NAME]
+        );
         assert_eq!(deferred.untold().len(), 3);
         assert!(deferred.untold().is_empty(), "told once");
         let before = deferred.generation();
@@ -324,13 +386,19 @@ mod tests {
         );
         assert!(deferred.generation() > before);
         assert_eq!(
-            names(&deferred.choose(all(), true)),
+            names(&deferred.choose(all(), Deferral::Servers)),
             ["Read", NAME, "mcp__mail__list"]
         );
         let selected = deferred.search("select: mcp__db__query, mcp__mail__send", 1);
         assert_eq!(selected.len(), 2);
         assert!(deferred.search("weather", 5).is_empty());
+        assert_eq!(
+            names(&ranked(&all(), "+mail letters", 5)),
+            ["mcp__mail__list", "mcp__mail__send"]
+        );
+        assert_eq!(names(&ranked(&all(), "+db letters", 5)), ["mcp__db__query"]);
+        assert!(ranked(&all(), "+weather letters", 5).is_empty());
         // All are loaded: the search stays, so that the list of tools doesn't change once more.
-        assert_eq!(deferred.choose(all(), true).len(), 5);
+        assert_eq!(deferred.choose(all(), Deferral::Servers).len(), 5);
     }
 }

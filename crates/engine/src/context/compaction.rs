@@ -34,7 +34,7 @@ const MAX_TRIES: u32 = 3;
 /// Tokens that a summary may have.
 const MOST_SUMMARY_TOKENS: u32 = 20_000;
 /// What stands before the person's last words in a summary, and what may stand behind them.
-const LAST_WORDS: &str = "\n\nThe person's last message, word for word:\n";
+const LAST_WORDS: &str = "\n\nThe user's last message, verbatim:\n";
 const GO_ON: &str = "\n\nGo on with the work where it stood, without asking and without commenting on this summary.";
 
 /// Why a compaction did not happen.
@@ -413,7 +413,7 @@ async fn summary(
     if let Some(instructions) = instructions
         && !instructions.trim().is_empty()
     {
-        directive.push_str("\nThe person asks for this in particular: ");
+        directive.push_str("\nThe user asks for this in particular: ");
         directive.push_str(instructions.trim());
     }
     if let Some(first) = kept {
@@ -422,7 +422,7 @@ async fn summary(
             .as_ref()
             .map(|message| cut(&message.text(), 200))
             .unwrap_or_default();
-        directive.push_str("\nSum up only what came before this message of the person, which stays in the conversation with all that follows it: ");
+        directive.push_str("\nSummarise only what came before this message of the user, which stays in the conversation with all that follows it: ");
         directive.push_str(&words);
     }
     let mut request = conversation.request(OutputCap::Large);

@@ -127,7 +127,7 @@ fn words(name: &str, status: &str, commits: &str) -> String {
         shown.push_str("\n[more; run git status]");
     }
     let mut text =
-        format!("git status of {name} at this moment; it won't be told again by itself:\n{shown}");
+        format!("git status of {name} at this moment; it is not updated automatically:\n{shown}");
     if !commits.trim().is_empty() {
         text.push_str("\nLast commits:\n");
         text.push_str(commits.trim_end());

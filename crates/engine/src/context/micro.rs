@@ -6,26 +6,36 @@
 use crate::conversation::Conversation;
 use lathe_protocol::record::Fact;
 
-/// Tools whose results can be had again by the same call.
-const CLEARED_TOOLS: [&str; 10] = [
-    "Bash",
-    "Edit",
-    "Glob",
-    "Grep",
-    "MultiEdit",
-    "NotebookEdit",
-    "Read",
-    "WebFetch",
-    "WebSearch",
-    "Write",
+/// Tools whose old results give way, and the text in the place of a result: what the model can do to know it
+/// again, which is the same call only where that changes nothing.
+const CLEARED_TOOLS: [(&str, &str); 10] = [
+    ("Bash", RAN),
+    ("Edit", CHANGED),
+    ("Glob", AGAIN),
+    ("Grep", AGAIN),
+    ("MultiEdit", CHANGED),
+    ("NotebookEdit", CHANGED),
+    ("Read", AGAIN),
+    ("WebFetch", AGAIN),
+    ("WebSearch", AGAIN),
+    ("Write", CHANGED),
 ];
+const AGAIN: &str =
+    "[This older result was cleared to make room. Make the call again if it is needed.]";
+const RAN: &str = "[This older output was cleared to make room. The command ran: run it again only if that does no harm.]";
+const CHANGED: &str = "[This older result was cleared to make room. The change was made: read the file to see it, and don't make it again.]";
 /// How many of the newest results stay.
 const KEPT: usize = 5;
 /// How many tokens it must free.
 pub(crate) const LEAST_GAIN: u64 = 20_000;
-/// The text in place of a removed result.
-pub(crate) const MARKER: &str =
-    "[This older result was cleared to make room. Make the call again if it is needed.]";
+/// About the size of what stays of a result.
+const REST: usize = 200;
+
+/// The text in the place of a tool's result; `None` for results that stay.
+fn marker(tool: &str) -> Option<&'static str> {
+    let found = CLEARED_TOOLS.iter().find(|(name, _)| *name == tool);
+    found.map(|(_, text)| *text)
+}
 
 /// Clears old results if that frees enough. Returns how many tokens it freed.
 pub(crate) fn clear_old_results(conversation: &mut Conversation, least: u64) -> u64 {
@@ -33,19 +43,20 @@ pub(crate) fn clear_old_results(conversation: &mut Conversation, least: u64) -> 
         .history
         .results()
         .into_iter()
-        .filter(|result| CLEARED_TOOLS.contains(&result.tool_name.as_str()))
+        .filter(|result| marker(&result.tool_name).is_some())
         .collect();
     old.truncate(old.len().saturating_sub(KEPT));
-    old.retain(|result| !result.replaced && result.bytes > MARKER.len() * 4);
-    let gain = |bytes: usize| bytes.saturating_sub(MARKER.len() + 80) as u64 / 4;
+    old.retain(|result| !result.replaced && result.bytes > REST * 2);
+    let gain = |bytes: usize| bytes.saturating_sub(REST) as u64 / 4;
     let freed: u64 = old.iter().map(|result| gain(result.bytes)).sum();
     if old.is_empty() || freed < least {
         return 0;
     }
     for result in old {
+        let text = marker(&result.tool_name).unwrap_or(AGAIN);
         conversation.append_fact(Fact::Replacement {
             tool_use_id: result.tool_use_id,
-            replacement: MARKER.to_owned(),
+            replacement: text.to_owned(),
             session_id: conversation.shared.session.id,
         });
     }
@@ -57,4 +68,21 @@ pub(crate) fn clear_old_results(conversation: &mut Conversation, least: u64) -> 
     // A file that is read again must be shown again.
     conversation.shared.tools.file_cache.forget_answers();
     freed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cleared_result_asks_for_the_call_again_only_where_that_changes_nothing() {
+        let again = |tool: &str| marker(tool).is_some_and(|text| text.contains("call again"));
+        for tool in ["Read", "Grep", "Glob", "WebFetch"] {
+            assert!(again(tool), "{tool}");
+        }
+        for tool in ["Bash", "Edit", "Write", "MultiEdit", "NotebookEdit"] {
+            assert!(marker(tool).is_some() && !again(tool), "{tool}");
+        }
+        assert_eq!(marker("mcp__mail__send"), None);
+    }
 }

@@ -11,6 +11,7 @@
 pub(crate) mod aggregate;
 pub(crate) mod compaction;
 pub mod git;
+pub(crate) mod lean;
 pub(crate) mod meter;
 pub(crate) mod micro;
 pub(crate) mod prefix;
@@ -123,6 +124,8 @@ pub(crate) struct ContextState {
     pub(crate) since_interruption: Option<String>,
     /// Which tools were loaded when the list of tools was written last.
     pub(crate) tools_generation: u64,
+    /// Whether that list was the lean one.
+    pub(crate) tools_lean: bool,
     /// A guess for the tools of MCP servers.
     pub(crate) mcp_tokens: u64,
     pub(crate) kept_prompt: KeptPrompt,

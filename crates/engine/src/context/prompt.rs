@@ -24,7 +24,7 @@ const WORK: usize = 1;
 /// The parts of the system prompt.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PromptParts {
-    /// Replaces our own prompt; empty means none at all.
+    /// Replaces the part of the prompt that never changes; empty means none at all.
     pub replacement: Option<String>,
     /// Added at the end.
     pub appended: Option<String>,
@@ -46,6 +46,8 @@ pub struct PromptParts {
     pub varying_apart: bool,
     /// A host's instructions for planning; part of the reminder of plan mode, not of the system prompt.
     pub planning: Option<String>,
+    /// Whether the window is small: a short text stands for our own.
+    pub lean: bool,
     /// Whether, and for how long, the provider keeps it.
     pub cache: CacheMarkers,
 }
@@ -89,6 +91,12 @@ impl PromptParts {
                 }
                 None => blocks.push((text.clone(), false)),
             },
+            None if self.lean => {
+                blocks.push((super::lean::PROMPT.trim_end().to_owned(), true));
+                if !self.varying_apart {
+                    blocks.push((self.varying(), false));
+                }
+            }
             None => {
                 let fixed: Vec<&str> = FIXED
                     .iter()
@@ -116,7 +124,7 @@ impl PromptParts {
     /// The varying part, if it belongs into the conversation.
     #[must_use]
     pub fn told_apart(&self) -> Option<String> {
-        (self.varying_apart && self.replacement.is_none()).then(|| self.varying())
+        self.varying_apart.then(|| self.varying())
     }
 
     /// The part that varies from session to session.
@@ -151,7 +159,7 @@ impl PromptParts {
         }
         if !self.instructions.trim().is_empty() {
             text.push_str(
-                "\n\nInstructions of this person and project. They go before your own habits; the person's words in the conversation go before them.\n\n",
+                "\n\nInstructions of this user and project. They override your defaults; the user's messages in the conversation override them.\n\n",
             );
             text.push_str(self.instructions.trim());
         }
@@ -331,7 +339,8 @@ mod tests {
             replacement: Some("Mine.".into()),
             ..parts
         };
-        assert_eq!(own.told_apart(), None);
+        assert_eq!(own.blocks(), [("Mine.".to_owned(), true)]);
+        assert!(own.told_apart().unwrap().contains("Answer in Latin."));
     }
 
     #[test]

@@ -133,7 +133,7 @@ fn stale_todos(conversation: &mut Conversation) -> Option<String> {
         "TaskUpdate"
     };
     Some(format!(
-        "The task list has not been touched for a while. Bring it up to date with {tool} if it isn't; don't mention this to the person.\n{list}"
+        "The task list has not changed for a while. Update it with {tool} if it is out of date; don't mention this to the user.\n{list}"
     ))
 }
 

@@ -67,7 +67,7 @@ pub(crate) fn todo_text(conversation: &Conversation) -> Option<String> {
     {
         return None;
     }
-    let mut text = "The task list as it stands:".to_owned();
+    let mut text = "The current task list:".to_owned();
     for item in todos.iter() {
         let mark = match item.status {
             TodoStatus::Completed => "done",
@@ -90,7 +90,7 @@ pub(crate) fn task_text(conversation: &Conversation) -> Option<String> {
         return None;
     }
     let text = lathe_tools::task_list::text_of(&list)?;
-    Some(format!("The task list as it stands:\n{text}"))
+    Some(format!("The current task list:\n{text}"))
 }
 
 /// The agents of this conversation in words, as far as they can still be of use.

@@ -35,6 +35,12 @@ pub(crate) fn windows(conversation: &Conversation) -> Windows {
     Windows::of(&catalog.resolve(&conversation.model).info).limited(catalog.compaction)
 }
 
+/// The window of the present model itself, whatever is said about compaction.
+pub(crate) fn window_of_model(conversation: &Conversation) -> u64 {
+    let catalog = &conversation.shared.session.catalog;
+    catalog.resolve(&conversation.model).info.context_window
+}
+
 /// A guess for what stands before the messages.
 pub(crate) fn fixed_tokens(conversation: &mut Conversation) -> u64 {
     let tools = conversation.encoded_tools();
@@ -157,7 +163,7 @@ fn note_failure(conversation: &mut Conversation) {
         conversation.shared.events.notice(
             NoticeLevel::Warning,
             format!(
-                "Compaction made no progress {MOST_FAILURES} times in a row, so it is not tried by itself any more in this session. Run /compact with instructions, rewind, or start a new session."
+                "Compaction made no progress {MOST_FAILURES} times in a row, so automatic compaction is off for this session. Run /compact with instructions, rewind, or start a new session."
             ),
         );
     }

@@ -14,7 +14,7 @@ pub(crate) fn cut(text: &str, characters: usize) -> String {
     match text.char_indices().nth(characters) {
         None => text.to_owned(),
         Some((at, _)) => format!(
-            "{}\n[… {} more bytes were left out]",
+            "{}\n[… {} more bytes omitted]",
             &text[..at],
             text.len() - at
         ),
@@ -102,7 +102,7 @@ fn middle_out(text: &str) -> String {
         tail += 1;
     }
     format!(
-        "{}\n[… {} bytes left out …]\n{}",
+        "{}\n[… {} bytes omitted …]\n{}",
         &text[..head],
         tail - head,
         &text[tail..]
@@ -262,7 +262,7 @@ mod tests {
         assert!(slim(&mut messages));
         assert_eq!(messages[0], before);
         let text = std::str::from_utf8(&messages[1].bytes).unwrap();
-        assert!(text.contains("[image]") && text.contains("bytes left out"));
+        assert!(text.contains("[image]") && text.contains("bytes omitted"));
         assert!(text.len() < LONG_BLOCK, "{}", text.len());
         assert!(!slim(&mut messages));
     }

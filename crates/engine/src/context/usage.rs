@@ -26,6 +26,8 @@ pub struct ContextUsage {
     pub window: u64,
     /// The model's output limit.
     pub max_output: u64,
+    /// Whether the window is so small that a short prompt and few tools are sent.
+    pub lean: bool,
     /// Where the conversation is compacted, and where the person is warned.
     #[serde(flatten)]
     pub thresholds: ContextThresholds,
@@ -60,6 +62,9 @@ pub struct ContextPart {
 }
 
 impl ContextUsage {
+    /// What a person is told about a small window.
+    pub const LEAN: &str = "lean set: the window is small, so a short prompt and few tools are sent; the model loads the others with ToolSearch";
+
     /// Tokens that the next request has.
     #[must_use]
     pub fn used(&self) -> u64 {
@@ -119,6 +124,7 @@ pub(crate) fn complete(
     let windows = crate::context::Windows::of(&info).limited(catalog.compaction);
     usage.window = windows.window;
     usage.max_output = windows.max_output;
+    usage.lean = crate::context::lean::applies(info.context_window);
     usage.thresholds.compact_at = windows.compact_at();
     usage.thresholds.warn_at = windows.warn_at();
     model.clone_into(&mut usage.model);

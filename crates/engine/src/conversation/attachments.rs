@@ -179,12 +179,12 @@ fn image_kind(path: &Path) -> Option<&'static str> {
 fn image(path: &Path, shown: &str, kind: &str, size: u64) -> Option<Value> {
     let content = if size > LARGEST_IMAGE {
         json!(crate::conversation::records::reminder(&format!(
-            "The person mentioned the image {shown}. It has {size} bytes, too many to be shown."
+            "The user mentioned the image {shown}. It has {size} bytes, too many to show."
         )))
     } else {
         let data = base64::engine::general_purpose::STANDARD.encode(std::fs::read(path).ok()?);
         let words = crate::conversation::records::reminder(&format!(
-            "The person mentioned the image {shown}:"
+            "The user mentioned the image {shown}:"
         ));
         serde_json::to_value([ContentBlock::text(words), ContentBlock::image(kind, data)]).ok()?
     };
@@ -204,7 +204,7 @@ fn listing(path: &Path, shown: &str) -> Option<String> {
     names.sort();
     let more = names.len().saturating_sub(MOST_ENTRIES);
     names.truncate(MOST_ENTRIES);
-    let mut text = format!("The person mentioned the folder {shown}. It holds:\n");
+    let mut text = format!("The user mentioned the folder {shown}. It holds:\n");
     text.push_str(&names.join("\n"));
     if more > 0 {
         let _ = write!(text, "\n[{more} more entries]");
@@ -220,7 +220,7 @@ fn excerpt(path: &Path, shown: &str, lines: Option<(usize, usize)>) -> Option<St
     file.take(MOST_READ).read_to_end(&mut bytes).ok()?;
     if bytes.contains(&0) {
         return Some(format!(
-            "The person mentioned {shown}, which is not a text. Read it if a tool can."
+            "The user mentioned {shown}, which is not a text. Read it if a tool can."
         ));
     }
     let text = String::from_utf8_lossy(&bytes);
@@ -246,7 +246,7 @@ fn excerpt(path: &Path, shown: &str, lines: Option<(usize, usize)>) -> Option<St
         None => String::new(),
     };
     let mut text = format!(
-        "The person mentioned {shown}{range}. Its content:\n{}",
+        "The user mentioned {shown}{range}. Its content:\n{}",
         body.trim_end_matches('\n')
     );
     if shown_lines < wanted {

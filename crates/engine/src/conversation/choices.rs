@@ -12,8 +12,8 @@ pub(crate) struct Choices {
     pub(crate) thinking: Option<Thinking>,
     /// How hard the model should try (`low` … `max`); `None` leaves it to the API.
     pub(crate) effort: Option<String>,
-    /// The model that takes over when the first is overloaded.
-    pub(crate) fallback: Option<String>,
+    /// The models that take over, in this order, when the one before does not answer.
+    pub(crate) fallbacks: Vec<String>,
 }
 
 /// The choices in effect, and those that the conversation began with.

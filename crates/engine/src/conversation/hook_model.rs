@@ -116,7 +116,7 @@ fn conversation(
     // What was said and done is what such a hook is most often asked about.
     let transcript = parent.transcript.path().to_owned();
     let permissions = Arc::new(parent.permissions.for_agent(|context| {
-        context.readable_paths.push(transcript);
+        context.files.readable_paths.push(transcript);
     }));
     let (hook_registry, late) = HookRegistry::new();
     let hooks = Arc::new(HookPoints {
@@ -145,7 +145,7 @@ fn conversation(
             model,
             thinking: None,
             effort: None,
-            fallback: None,
+            fallbacks: Vec::new(),
         },
         instructions: None,
         transcript: TranscriptWriter::disabled(parent.transcript.path()),

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -44,9 +44,22 @@ pub(crate) struct HookPoints {
     pub(crate) moment: Arc<Mutex<Moment>>,
 }
 
+/// Why an agent gets no worktree.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum WorktreeRefused {
+    #[error("a WorktreeCreate hook objects: {0}")]
+    Objection(String),
+    #[error("a WorktreeCreate hook names {0}, which is not a folder")]
+    NoFolder(String),
+}
+
 /// Where the session stands, for hooks.
 #[derive(Debug, Default)]
 pub(crate) struct Moment {
+    /// Text of hooks for the model's next request.
+    pub(super) pending: Vec<String>,
+    /// When the model was asked last.
+    pub(super) asked: Option<Instant>,
     /// The prompt that is worked on.
     prompt: Option<RecordId>,
     model: Option<String>,
@@ -97,6 +110,11 @@ fn tells_effort(event: HookEvent) -> bool {
 }
 
 impl HookPoints {
+    /// How hard the model tries.
+    pub(crate) fn effort(&self) -> String {
+        self.moment.lock().effort().to_owned()
+    }
+
     /// Runs the hooks of an event. `None` when there are none, which costs next to nothing.
     pub(crate) async fn fire(
         &self,
@@ -148,8 +166,8 @@ impl HookPoints {
             cancel: cancel.clone(),
             environment,
             environment_file: self.environment_file.clone(),
-            observer: Some(Arc::new(move |progress: lathe_hooks::HookProgress| {
-                events.send(Event::Hook(progress.notice));
+            observer: Some(Arc::new(move |notice| {
+                events.send(Event::Hook(notice));
             })),
             ..RunContext::new(cwd, self.project.clone())
         };
@@ -168,6 +186,11 @@ impl HookPoints {
         let mut moment = self.moment.lock();
         moment.model = Some(model.to_owned());
         moment.effort = effort.map(str::to_owned);
+    }
+
+    /// Notes that the model is asked now.
+    pub(crate) fn note_request(&self) {
+        self.moment.lock().asked = Some(Instant::now());
     }
 
     /// Notes the prompt that is worked on from now on.
@@ -276,22 +299,25 @@ impl HookPoints {
         .permission_reply
     }
 
+    /// A call was refused. Gives whether a hook says that the model may try it again.
     pub(crate) async fn permission_denied(
         &self,
         name: &str,
         input: &Value,
         id: &ToolUseId,
         reason: &str,
-    ) {
+    ) -> bool {
         let fields =
             || json!({"tool_name": name, "tool_input": input, "tool_use_id": id, "reason": reason});
-        self.fire(
-            HookEvent::PermissionDenied,
-            Some(name),
-            fields,
-            &CancellationToken::new(),
-        )
-        .await;
+        let outcome = self
+            .fire(
+                HookEvent::PermissionDenied,
+                Some(name),
+                fields,
+                &CancellationToken::new(),
+            )
+            .await;
+        outcome.is_some_and(|outcome| outcome.extra.get("retry") == Some(&Value::Bool(true)))
     }
 
     pub(crate) async fn user_prompt_submit(
@@ -320,7 +346,8 @@ impl HookPoints {
                 "expansion_type": "slash_command", "expanded_prompt": expanded,
             })
         };
-        let fired = self.fire(HookEvent::UserPromptExpansion, None, fields, cancel);
+        let event = HookEvent::UserPromptExpansion;
+        let fired = self.fire(event, Some(command), fields, cancel);
         fired.await.unwrap_or_default()
     }
 
@@ -337,13 +364,13 @@ impl HookPoints {
                 json!({
                     "stop_hook_active": active, "last_assistant_message": last_text,
                     "agent_transcript_path": transcript.agent_transcript(id),
-                    "background_tasks": self.background_tasks(), "session_crons": [],
+                    "background_tasks": self.background_tasks(Some(id.as_str())), "session_crons": [],
                 })
             };
             self.fire(HookEvent::SubagentStop, Some(kind), fields, cancel)
                 .await
         } else {
-            let tasks = self.background_tasks();
+            let tasks = self.background_tasks(None);
             let fields = || {
                 json!({
                     "stop_hook_active": active, "last_assistant_message": last_text,
@@ -359,12 +386,13 @@ impl HookPoints {
         outcome
     }
 
-    /// The agents that run in the background.
-    fn background_tasks(&self) -> Vec<Value> {
+    /// The agents that run in the background, without the one that stops.
+    fn background_tasks(&self, stops: Option<&str>) -> Vec<Value> {
         let agents = self.tools.host().map(|host| host.agents());
         let running = agents.unwrap_or_default().into_iter();
         running
             .filter(|agent| agent.status == lathe_tools::host::AgentStatus::Running)
+            .filter(|agent| Some(agent.id.as_str()) != stops)
             .map(|agent| {
                 json!({
                     "id": agent.id, "type": "subagent", "status": "running",
@@ -386,11 +414,23 @@ impl HookPoints {
             .await;
     }
 
-    pub(crate) async fn stop_failure(&self, reason: TerminalReason, text: &str, errors: &[String]) {
-        let fields = || json!({"error": reason, "message": text, "errors": errors});
+    /// A turn ended in an error; `kind` is the word that SDK hosts know it by.
+    pub(crate) async fn stop_failure(
+        &self,
+        kind: &str,
+        reason: TerminalReason,
+        text: &str,
+        errors: &[String],
+    ) {
+        let fields = || {
+            json!({
+                "error": kind, "error_details": errors.join("\n"),
+                "last_assistant_message": text, "terminal_reason": reason,
+            })
+        };
         self.fire(
             HookEvent::StopFailure,
-            None,
+            Some(kind),
             fields,
             &CancellationToken::new(),
         )
@@ -536,16 +576,35 @@ impl HookPoints {
         outcome.block.or(outcome.stop)
     }
 
-    /// A git worktree was made for an agent.
-    pub(crate) async fn worktree_created(&self, path: &std::path::Path, name: &str) {
-        let fields = || json!({"worktree_path": path, "name": name});
-        self.fire(
-            HookEvent::WorktreeCreate,
-            None,
-            fields,
-            &CancellationToken::new(),
-        )
-        .await;
+    /// An agent is to work in a worktree of its own. A hook may make it: then it gives the folder, in
+    /// `worktreePath` or as all that it prints.
+    ///
+    /// # Errors
+    /// The reason of a hook that objects.
+    pub(crate) async fn worktree_create(
+        &self,
+        name: &str,
+    ) -> Result<Option<PathBuf>, WorktreeRefused> {
+        let fields = || json!({"name": name});
+        let cancel = CancellationToken::new();
+        let fired = self.fire(HookEvent::WorktreeCreate, None, fields, &cancel);
+        let Some(outcome) = fired.await else {
+            return Ok(None);
+        };
+        if let Some(reason) = outcome.block.or(outcome.stop) {
+            return Err(WorktreeRefused::Objection(reason));
+        }
+        let said = outcome.extra.get("worktreePath").and_then(Value::as_str);
+        let printed = outcome.runs.iter().map(|run| run.stdout.trim());
+        let folder = said
+            .into_iter()
+            .chain(printed)
+            .map(PathBuf::from)
+            .find(|path| path.is_absolute() && path.is_dir());
+        match (said, folder) {
+            (Some(said), None) => Err(WorktreeRefused::NoFolder(said.to_owned())),
+            (_, folder) => Ok(folder),
+        }
     }
 
     /// An agent's worktree is gone.
@@ -630,6 +689,9 @@ impl HookPoints {
     pub(crate) fn take_late_context(&self) -> Vec<String> {
         let mut late = self.late.lock();
         let mut texts = Vec::new();
+        if self.agent.is_none() {
+            texts.append(&mut self.moment.lock().pending);
+        }
         while let Ok(answer) = late.try_recv() {
             texts.extend(answer.answer.additional_context.clone());
             texts.extend(answer.answer.block.clone());

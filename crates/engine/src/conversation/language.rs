@@ -16,7 +16,7 @@ use lathe_permissions::Permissions;
 use lathe_protocol::diagnostic::Diagnostic;
 use lathe_protocol::event::NoticeLevel;
 use lathe_protocol::ids::RecordId;
-use lathe_settings::{Environment, Resolved};
+use lathe_settings::{Environment, Resolved, Source};
 use lathe_tools::lsp::{Lsp, NAME};
 use lathe_tools::{ToolContext, ToolRegistry, context::ChangeObserver};
 use std::path::Path;
@@ -43,9 +43,8 @@ impl Language {
         events: &EventSink,
         remarks: &mut Vec<Diagnostic>,
     ) -> Self {
-        let configured = configured(settings, plugins);
-        let problems = configured.problems.iter().cloned();
-        remarks.extend(problems.map(Diagnostic::error));
+        let configured = configured(settings, plugins, permissions);
+        remarks.extend(configured.problems.iter().cloned().map(Diagnostic::error));
         let (permissions, events) = (permissions.clone(), events.clone());
         let surroundings = Surroundings {
             environment: environment.clone(),
@@ -91,15 +90,39 @@ impl Language {
     }
 }
 
-/// The servers of settings and plugins.
-pub(crate) fn configured(settings: &Resolved, plugins: &LoadedPlugins) -> Servers {
-    Servers::new(&settings.settings.lsp_servers, &plugins.lsp_servers())
+/// The servers of settings and plugins. They run programs that a project names (build tools, compilers, its own
+/// packages), so in a folder that no person trusted only those are used that the command line names.
+fn configured(settings: &Resolved, plugins: &LoadedPlugins, permissions: &Permissions) -> Servers {
+    let mut named = settings.settings.lsp_servers.clone();
+    if permissions.snapshot().trusted {
+        return Servers::new(&named, &plugins.lsp_servers());
+    }
+    let all = named.len() + plugins.lsp_servers().len();
+    let on_command_line = |name: &str| {
+        let flags = settings.layers.iter();
+        flags
+            .filter(|layer| layer.source == Source::Flag)
+            .any(|layer| layer.value["lspServers"].get(name).is_some())
+    };
+    named.retain(|name, _| on_command_line(name));
+    let mut servers = Servers::new(&named, &[]);
+    if named.len() < all {
+        servers.problems.push(
+            "language servers are not started here, because nobody trusted this folder: they run programs that a project names. `lathe trust add` trusts it"
+                .to_owned(),
+        );
+    }
+    servers
 }
 
 /// Takes over what settings and plugins say now.
 pub(crate) fn reconfigure(shared: &ConversationShared, settings: &Resolved) {
     let language = &shared.integrations.language;
-    let configured = configured(settings, &shared.session.plugins.loaded());
+    let configured = configured(
+        settings,
+        &shared.session.plugins.loaded(),
+        &shared.permissions,
+    );
     for problem in &configured.problems {
         shared
             .events

@@ -14,6 +14,7 @@ pub(crate) mod hook_model;
 pub(crate) mod hook_points;
 pub(crate) mod language;
 pub(crate) mod magic_docs;
+pub(crate) mod model_switch;
 pub(crate) mod notes;
 pub(crate) mod plan;
 pub mod questions;
@@ -30,7 +31,9 @@ pub(crate) use shared::{
 };
 
 use crate::agents::fork;
+use crate::call::tool_search::Deferral;
 use crate::context::ContextState;
+use crate::context::lean;
 use crate::context::prompt::PromptParts;
 use crate::context::room;
 use crate::conversation::hook_points::HookPoints;
@@ -50,7 +53,7 @@ use lathe_protocol::encoded::{EncodedMessage, EncodedMessages};
 use lathe_protocol::event::Event;
 use lathe_protocol::ids::{RecordId, ToolUseId};
 use lathe_protocol::message::{Message, Role as MessageRole};
-use lathe_protocol::permission::PermissionDenial;
+use lathe_protocol::permission::{PermissionDenial, PermissionMode};
 use lathe_protocol::record::{Fact, MessageRecord, Record};
 use lathe_protocol::usage::Usage;
 use lathe_session::{History, TranscriptWriter};
@@ -92,6 +95,8 @@ pub(crate) struct Fixed {
     pub(crate) max_output_tokens: Option<u32>,
     pub(crate) extra: serde_json::Map<String, serde_json::Value>,
     pub(crate) cache: CacheMarkers,
+    /// Whether how long a turn took is kept, to be shown again.
+    pub(crate) keeps_durations: bool,
 }
 
 impl Fixed {
@@ -109,6 +114,7 @@ impl Fixed {
             max_output_tokens: None,
             extra: serde_json::Map::new(),
             cache: CacheMarkers::None,
+            keeps_durations: false,
         }
     }
 }
@@ -177,11 +183,22 @@ impl Conversation {
 /// How much room an answer gets beside the thinking.
 const ROOM_BESIDE_THINKING: u32 = 8_192;
 
+/// The least limit of an answer whose thinking has a budget.
+fn room_for(thinking: Option<Thinking>) -> Option<u32> {
+    match thinking?.mode {
+        lathe_model::ThinkingMode::Budget(budget) => {
+            Some(budget.saturating_add(ROOM_BESIDE_THINKING))
+        }
+        _ => None,
+    }
+}
+
 impl Conversation {
     /// Adds a record to the conversation: to the transcript, to what the model sees, and to what the
     /// faces show. Gives its id.
-    pub(crate) fn append(&mut self, record: MessageRecord) -> RecordId {
+    pub(crate) fn append(&mut self, mut record: MessageRecord) -> RecordId {
         let uuid = record.uuid;
+        self.shared.note_folder(&mut record);
         let record = self.take_in(Record::Message(Box::new(record)));
         self.tip = Some(uuid);
         if let Record::Message(record) = record {
@@ -206,8 +223,9 @@ impl Conversation {
     /// As [`Self::append`], and on disk when it returns.
     pub(crate) async fn append_synced(
         &mut self,
-        record: MessageRecord,
+        mut record: MessageRecord,
     ) -> Result<Arc<MessageRecord>, lathe_session::SessionError> {
+        self.shared.note_folder(&mut record);
         let shown = Arc::new(record.clone());
         self.append_all_synced(vec![record]).await?;
         Ok(shown)
@@ -269,28 +287,40 @@ impl Conversation {
         self.tip = base;
     }
 
-    /// How requests are repeated, with the fallback model's request.
+    /// How requests are repeated, with the fallback models' requests: those that come after the model that
+    /// answers now.
     pub(crate) fn recovery_policy(&self, choices: &Choices) -> RecoveryPolicy {
         let mut policy = self.fixed.policy.clone();
-        let fallback = choices.fallback.clone();
-        policy.fallback = fallback
-            .filter(|fallback| *fallback != choices.model)
-            .map(|model| {
-                let large = self.output_limit(&model, OutputCap::Large);
-                FallbackModel {
-                    model: model.clone(),
-                    rewrite: Arc::new(move |request| {
-                        let mut request = request.clone();
-                        request.model.clone_from(&model);
-                        request.max_tokens = request.max_tokens.min(large);
-                        let mut messages = request.messages.to_vec();
-                        messages.iter_mut().for_each(strip_thinking);
-                        request.messages = messages.into();
-                        request
-                    }),
-                }
-            });
+        let all = &choices.fallbacks;
+        let used = all.iter().position(|model| *model == choices.model);
+        let left = all.iter().skip(used.map_or(0, |used| used + 1));
+        policy.fallbacks = left.map(|model| self.fallback(model, choices)).collect();
         policy
+    }
+
+    fn fallback(&self, model: &str, choices: &Choices) -> FallbackModel {
+        let model = model.to_owned();
+        let large = self.output_limit(&model, OutputCap::Large);
+        let info = self.shared.session.catalog.resolve(&model).info;
+        let thinking = choices
+            .thinking
+            .and_then(|wanted| info.fit_thinking(wanted));
+        FallbackModel {
+            model: model.clone(),
+            rewrite: Arc::new(move |request| {
+                let mut request = request.clone();
+                request.model.clone_from(&model);
+                request.max_tokens = request.max_tokens.min(large);
+                request.thinking = thinking;
+                if let Some(room) = room_for(thinking) {
+                    request.max_tokens = request.max_tokens.max(room);
+                }
+                let mut messages = request.messages.to_vec();
+                messages.iter_mut().for_each(strip_thinking);
+                request.messages = messages.into();
+                request
+            }),
+        }
     }
 
     pub(crate) fn output_limit(&self, model: &str, cap: OutputCap) -> u32 {
@@ -322,12 +352,8 @@ impl Conversation {
             info.fit_thinking(wanted)
         });
         let mut max_tokens = self.output_limit(model, cap);
-        if let Some(Thinking {
-            mode: lathe_model::ThinkingMode::Budget(budget),
-            ..
-        }) = thinking
-        {
-            max_tokens = max_tokens.max(budget.saturating_add(ROOM_BESIDE_THINKING));
+        if let Some(room) = room_for(thinking) {
+            max_tokens = max_tokens.max(room);
         }
         let messages = self.request_messages();
         let shared_results = fork::begins_as_fork(self, &messages);
@@ -396,7 +422,9 @@ impl Conversation {
     /// A guess for the list of agents, which stands in the description of their tool.
     fn agent_tokens(&self) -> u64 {
         let registry = self.shared.toolbox.registry.read();
-        if registry.find(lathe_tools::agent::NAME).is_none() {
+        if registry.find(lathe_tools::agent::NAME).is_none()
+            || self.shared.toolbox.deferred.waits(lathe_tools::agent::NAME)
+        {
             return 0;
         }
         let catalog = self.shared.session.agents.catalog();
@@ -415,8 +443,15 @@ impl Conversation {
 
     /// A list of tools as bytes, encoded again only when the list has changed.
     pub(crate) fn encode_tools(&mut self, registry: &ToolRegistry) -> Bytes {
+        lean::follow_window(self);
+        let lean = self.fixed.prompt.lean;
+        if lean && self.shared.permissions.mode() == PermissionMode::Plan {
+            // Plans are finished with it.
+            self.shared.toolbox.deferred.load("ExitPlanMode");
+        }
         if let Some((known, bytes)) = &self.tools_encoded
             && known.is_same(registry)
+            && self.context.tools_lean == lean
             && self.context.tools_generation == self.shared.toolbox.deferred.generation()
         {
             return bytes.clone();
@@ -429,8 +464,18 @@ impl Conversation {
             .map(|text| lathe_model::estimate::text(&text))
             .sum();
         let window = room::windows(self).window;
-        let defer = self.context.mcp_tokens > window / 10;
-        let mut definitions = self.shared.toolbox.deferred.choose(definitions, defer);
+        let deferral = if lean && !lean::are_few(&definitions) {
+            Deferral::Lean
+        } else if self.context.mcp_tokens > window / 10 {
+            Deferral::Servers
+        } else {
+            Deferral::None
+        };
+        let mut definitions = self.shared.toolbox.deferred.choose(definitions, deferral);
+        if lean {
+            definitions = definitions.into_iter().map(lean::shortened).collect();
+        }
+        self.context.tools_lean = lean;
         // What comes with MCP servers stands behind the rest, so that a server never moves other tools.
         definitions.sort_by_key(|tool| crate::mcp::rank(&tool.name));
         let generation = self.shared.toolbox.deferred.generation();
@@ -496,7 +541,7 @@ fn strip_thinking(message: &mut EncodedMessage) {
     let mut blocks = decoded.content.into_blocks();
     blocks.retain(|block| !block.is_thinking());
     if blocks.is_empty() {
-        blocks.push(ContentBlock::text("[reasoning left out]"));
+        blocks.push(ContentBlock::text("[reasoning omitted]"));
     }
     if let Ok(stripped) = EncodedMessage::new(message.role, &blocks) {
         *message = stripped;
@@ -550,7 +595,7 @@ mod tests {
         assert!(
             std::str::from_utf8(&only.bytes)
                 .unwrap()
-                .contains("left out")
+                .contains("omitted")
         );
     }
 

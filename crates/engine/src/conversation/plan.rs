@@ -121,7 +121,7 @@ impl ConversationShared {
         {
             tracing::warn!(%error, "the folder of plans can't be made");
         }
-        let known = self.permissions.snapshot().plan_file.clone();
+        let known = self.permissions.snapshot().files.plan_file.clone();
         // Links in the way to it are followed for the decision, so both forms count.
         let real = std::fs::canonicalize(file.parent().unwrap_or(Path::new("/")))
             .ok()
@@ -130,9 +130,9 @@ impl ConversationShared {
         if known.as_deref() != Some(real.as_path()) {
             let (plain, real_file) = (file.clone(), real.clone());
             self.permissions.update_context(move |context| {
-                context.plan_file = Some(real_file);
-                if !context.session_paths.contains(&plain) {
-                    context.session_paths.push(plain);
+                context.files.plan_file = Some(real_file);
+                if !context.files.session_paths.contains(&plain) {
+                    context.files.session_paths.push(plain);
                 }
             });
         }
@@ -221,15 +221,15 @@ pub(crate) fn plan_reminder(conversation: &mut Conversation) -> Option<String> {
         "It doesn't exist yet."
     };
     let end = if conversation.shared.questions.answerer() == Answerer::Nobody {
-        "Nobody is here to agree to it, so give the plan as your answer."
+        "Nobody can approve it here, so give the plan as your answer."
     } else {
         "When it is complete, call ExitPlanMode; ask about what is open with AskUserQuestion before that. End your turn only with one of these two."
     };
     let how = conversation.fixed.prompt.planning.as_deref().unwrap_or(
-        "Say in it what will be changed where, and how it will be checked, as briefly as a person can still follow.",
+        "Say in it what will be changed where, and how it will be checked, as briefly as a reader can still follow.",
     );
     Some(format!(
-        "Plan mode is on: read and think, but change nothing and run nothing that changes anything, until the person has agreed to a plan. The only file that you may write is the plan: {}. {there} {how} {end}",
+        "Plan mode is on: read and think, but change nothing and run nothing that changes anything, until the user has approved a plan. The only file that you may write is the plan: {}. {there} {how} {end}",
         file.display()
     ))
 }
@@ -244,9 +244,9 @@ pub(crate) fn plan_text(conversation: &Conversation) -> Option<String> {
         return None;
     }
     let state = if plan.active {
-        "Plan mode is still on: change nothing before the person agrees."
+        "Plan mode is still on: change nothing before the user approves."
     } else {
-        "It was written in plan mode; go on with it if it is still what is being done."
+        "It was written in plan mode; continue with it if it is still relevant."
     };
     Some(format!(
         "The plan of this session, from {}. {state}\n\n{}",

@@ -13,6 +13,7 @@ use lathe_protocol::ids::RequestId;
 use lathe_protocol::permission::{
     Decision, DecisionReason, PermissionMode, PermissionReply, PermissionRequest, PermissionUpdate,
 };
+use lathe_settings::Resolved;
 use parking_lot::Mutex;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -23,6 +24,9 @@ use tokio_util::sync::CancellationToken;
 
 /// How many of the person's messages the classifier is shown.
 const MOST_MESSAGES: usize = 20;
+
+/// How many sources of text from outside are named to it.
+const MOST_OUTSIDE: usize = 50;
 
 /// Who answers permission questions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -41,8 +45,12 @@ pub struct Questions {
     /// ConversationShared with the session's agents, so that an answer finds the question wherever it was asked.
     open: Arc<Mutex<HashMap<RequestId, Ticket>>>,
     classifier: OnceLock<Arc<Classifier>>,
-    guide: Arc<OnceLock<Guide>>,
+    guide: Arc<Mutex<Guide>>,
+    /// Settings say that nobody is asked; shared with the session's agents.
+    refuses: Arc<AtomicBool>,
     messages: Mutex<Vec<String>>,
+    /// Where text from outside was read.
+    outside: Mutex<Vec<String>>,
     /// Nobody can be asked any more: a background agent.
     detached: AtomicBool,
     /// The permissions of the main conversation, which a person's answer to an agent's question changes
@@ -76,7 +84,9 @@ impl Questions {
             open: Arc::default(),
             classifier: OnceLock::new(),
             guide: Arc::default(),
+            refuses: Arc::default(),
             messages: Mutex::default(),
+            outside: Mutex::default(),
             detached: AtomicBool::new(false),
             main: None,
         }
@@ -91,7 +101,9 @@ impl Questions {
             open: parent.open.clone(),
             classifier: OnceLock::new(),
             guide: parent.guide.clone(),
+            refuses: parent.refuses.clone(),
             messages: Mutex::new(root.questions.messages.lock().clone()),
+            outside: Mutex::new(parent.outside.lock().clone()),
             detached: AtomicBool::new(background),
             main: Some(root.permissions.clone()),
         }
@@ -99,11 +111,27 @@ impl Questions {
 
     /// Who answers.
     pub(crate) fn answerer(&self) -> Answerer {
-        if self.detached.load(Ordering::Relaxed) {
+        if self.detached.load(Ordering::Relaxed) || self.refuses() {
             Answerer::Nobody
         } else {
             self.answerer
         }
+    }
+
+    /// Whether settings say that nobody is asked.
+    pub(crate) fn refuses(&self) -> bool {
+        self.refuses.load(Ordering::Relaxed)
+    }
+
+    /// Takes over what settings say about questions and about auto mode, now and when they change.
+    pub(crate) fn take_settings(&self, settings: &Resolved) {
+        let guide = lathe_permissions::settings::guide_of(settings);
+        if let Some(classifier) = self.classifier.get() {
+            classifier.set_guide(&guide);
+        }
+        *self.guide.lock() = guide;
+        let refuses = lathe_permissions::settings::denies_questions(settings);
+        self.refuses.store(refuses, Ordering::Relaxed);
     }
 
     /// From now on nobody can be asked.
@@ -117,17 +145,11 @@ impl Questions {
 
     /// Gives the agent of a conversation a classifier of its own, with the session's guide.
     pub(crate) fn take_classifier(&self, shared: &Arc<ConversationShared>) {
-        if let Some(guide) = self.guide.get() {
-            let model = Arc::new(SessionClassifierModel {
-                shared: Arc::downgrade(shared),
-            });
-            self.set_classifier(Arc::new(Classifier::new(model, guide)));
-        }
-    }
-
-    /// Keeps the person's notes for the classifiers of agents.
-    pub(crate) fn set_guide(&self, guide: Guide) {
-        let _ = self.guide.set(guide);
+        let model = Arc::new(SessionClassifierModel {
+            shared: Arc::downgrade(shared),
+        });
+        let classifier = Classifier::new(model, &self.guide.lock());
+        let _ = self.classifier.set(Arc::new(classifier));
     }
 
     /// Looks over what an agent did, when it hands over in auto mode.
@@ -140,11 +162,6 @@ impl Questions {
         self.classifier.get()?.review(order, actions, result).await
     }
 
-    /// Sets who answers in auto mode.
-    pub(crate) fn set_classifier(&self, classifier: Arc<Classifier>) {
-        let _ = self.classifier.set(classifier);
-    }
-
     /// Remembers what the person said: the classifier judges by it.
     pub(crate) fn note_message(&self, text: &str) {
         let mut messages = self.messages.lock();
@@ -152,6 +169,14 @@ impl Questions {
             messages.remove(0);
         }
         messages.push(text.chars().take(4_000).collect());
+    }
+
+    /// Text from outside was read.
+    pub(crate) fn read_from_outside(&self, source: &str) {
+        let mut outside = self.outside.lock();
+        if outside.len() < MOST_OUTSIDE && outside.iter().all(|known| known != source) {
+            outside.push(source.to_owned());
+        }
     }
 
     /// Lets the classifier decide what would be asked, in auto mode and where it may.
@@ -173,12 +198,14 @@ impl Questions {
             return decision;
         }
         let messages = self.messages.lock().clone();
+        let outside = self.outside.lock().clone();
         let action = Action {
             tool_name,
             input,
             question: &reason.text(),
             cwd: &cwd.to_string_lossy(),
             messages: &messages,
+            outside: &outside,
         };
         match classifier.rule(&action).await {
             Ruling::Allow { reason } => Decision::Allow {

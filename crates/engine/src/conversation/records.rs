@@ -47,7 +47,8 @@ impl RecordFactory {
         record
     }
 
-    /// One block of a model's message. `header` is the message as far as it is known, without content.
+    /// One block of a model's message. `header` is the message as far as it is known, without content: with the
+    /// last block it says how the message ended and what it cost.
     pub(crate) fn assistant(
         &self,
         parent: Option<RecordId>,
@@ -56,8 +57,6 @@ impl RecordFactory {
     ) -> MessageRecord {
         let mut message = header.clone();
         message.content = vec![block];
-        message.stop_reason = None;
-        message.stop_sequence = None;
         let mut record = self.base(RecordKind::Assistant, parent);
         record.message = Some(RecordMessage::Assistant(message));
         record
@@ -97,6 +96,25 @@ impl RecordFactory {
         record
     }
 
+    /// A request that failed and is repeated.
+    pub(crate) fn retry(
+        &self,
+        parent: Option<RecordId>,
+        retry: &FailedRequest<'_>,
+    ) -> MessageRecord {
+        let mut record = self.system(parent, "api_error", retry.error);
+        let fields = serde_json::json!({
+            "level": "error",
+            "error": {"message": retry.error, "status": retry.status},
+            "retryInMs": u64::try_from(retry.delay.as_millis()).unwrap_or(u64::MAX),
+            "retryAttempt": retry.attempt, "maxRetries": retry.max_retries,
+        });
+        if let Value::Object(fields) = fields {
+            record.extra.extend(fields);
+        }
+        record
+    }
+
     /// An event of the session.
     pub(crate) fn system(
         &self,
@@ -109,6 +127,15 @@ impl RecordFactory {
         record.content = Some(Value::from(content));
         record
     }
+}
+
+/// A request that failed and is repeated.
+pub(crate) struct FailedRequest<'a> {
+    pub(crate) attempt: u32,
+    pub(crate) max_retries: u32,
+    pub(crate) delay: std::time::Duration,
+    pub(crate) status: Option<u16>,
+    pub(crate) error: &'a str,
 }
 
 /// Text from the harness to the model, marked as such.

@@ -16,6 +16,7 @@ use lathe_permissions::Permissions;
 use lathe_protocol::event::SessionInit;
 use lathe_protocol::ids::{RecordId, RequestId};
 use lathe_protocol::op::Prompt;
+use lathe_protocol::record::MessageRecord;
 use lathe_session::TranscriptWriter;
 use lathe_settings::Variable;
 use lathe_settings::instructions::Instructions;
@@ -95,6 +96,8 @@ pub(crate) struct Toolbox {
     pub(crate) deferred: Arc<DeferredTools>,
     /// Running calls that can be sent to the background.
     pub(crate) backgrounds: Arc<crate::call::Backgrounds>,
+    /// The network of commands in the sandbox.
+    pub(crate) network: Arc<crate::call::SandboxNetwork>,
     pub(crate) undo: Option<Arc<Undo>>,
     /// Background commands whose end the model knows of.
     pub(crate) known_ends: Mutex<HashSet<String>>,
@@ -174,6 +177,14 @@ impl Integrations {
 }
 
 impl ConversationShared {
+    /// Notes in a record where the conversation works now.
+    pub(crate) fn note_folder(&self, record: &mut MessageRecord) {
+        let folder = self.tools.working_folder.read();
+        if *folder != std::path::Path::new(&record.cwd) {
+            record.cwd = folder.to_string_lossy().into_owned();
+        }
+    }
+
     /// Takes a prompt off the list of those that were sent but not queued. Returns whether it was on it.
     pub(crate) fn arrived(&self, prompt: RecordId) -> bool {
         let mut undelivered = self.inbox.undelivered.lock();
@@ -208,6 +219,13 @@ impl ConversationShared {
         registry
     }
 
+    /// The tier of the sandbox that commands run in.
+    fn sandbox_tier(&self) -> Option<String> {
+        let on = self.permissions.snapshot().sandbox.bash_sandboxed;
+        let sandbox = self.tools.sandbox.as_ref().filter(|_| on)?;
+        Some(sandbox.tier().name().to_owned())
+    }
+
     /// The facts that a face gets at the start of a turn.
     pub(crate) fn session_init(&self, model: &str) -> SessionInit {
         SessionInit {
@@ -240,6 +258,7 @@ impl ConversationShared {
             output_style: self.integrations.extensions.style_name(),
             plugins: self.session.plugins.loaded().frames(),
             plugin_errors: self.session.plugins.loaded().error_frames(),
+            sandbox: self.sandbox_tier(),
             ..self.session.init.clone()
         }
     }

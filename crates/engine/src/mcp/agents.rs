@@ -152,7 +152,7 @@ impl AgentServers {
                 self.miss(
                     owner,
                     name,
-                    "a server's name may hold only letters, digits, hyphens and underscores",
+                    "a server's name has at most 64 characters, without `/`, `:`, `__` and control characters",
                 );
                 continue;
             }

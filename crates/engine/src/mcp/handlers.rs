@@ -140,9 +140,10 @@ async fn ask(shared: &Arc<ConversationShared>, request: &ElicitationRequest) -> 
         .mcp
         .running()
         .is_some_and(|running| running.face_answers);
-    if !face && shared.questions.answerer() == Answerer::Nobody {
+    let nobody = shared.questions.answerer() == Answerer::Nobody;
+    if (!face && nobody) || shared.questions.refuses() {
         let text = format!(
-            "The MCP server {} asked: {:?}. Nobody is here to answer, so it was declined; an Elicitation hook can answer such questions.",
+            "The MCP server {} asked: {:?}. Nobody can answer here, so it was declined; an Elicitation hook can answer such questions.",
             request.mcp_server_name, request.message
         );
         shared.events.notice(NoticeLevel::Warning, text);

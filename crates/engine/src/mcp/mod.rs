@@ -431,8 +431,9 @@ impl Known {
 /// Where a tool stands in the list that the model gets: what comes and goes with servers is last.
 pub(crate) fn rank(tool: &str) -> u8 {
     match tool {
-        "ListMcpResources" | "ReadMcpResource" | "ToolSearch" => 1,
-        name if name.starts_with("mcp__") => 2,
+        "ToolSearch" => 1,
+        "ListMcpResources" | "ReadMcpResource" => 2,
+        name if name.starts_with("mcp__") => 3,
         _ => 0,
     }
 }

@@ -68,14 +68,14 @@ impl Running {
                 let name = tool_name(&server.name, &info.name);
                 if name.len() > LONGEST_NAME {
                     offer.complain(shared, format!(
-                        "The tool {} of the MCP server {} is left out: its whole name has {} characters, and {LONGEST_NAME} are possible.",
+                        "The tool {} of the MCP server {} is ignored: its full name has {} characters, the limit is {LONGEST_NAME}.",
                         clean(&info.name.chars().take(80).collect::<String>()), server.name, name.len()
                     ));
                     continue;
                 }
                 if tools.contains_key(&name) {
                     offer.complain(shared, format!(
-                        "The tool {} of the MCP server {} is left out: another tool is called {name} already.",
+                        "The tool {} of the MCP server {} is ignored: another tool is already named {name}.",
                         clean(&info.name), server.name
                     ));
                     continue;
@@ -123,7 +123,7 @@ impl Running {
         for name in taken {
             offer.complain(
                 shared,
-                format!("The MCP tool {name} is left out: a tool of that name is there already."),
+                format!("The MCP tool {name} is ignored: another tool already has this name."),
             );
         }
     }
@@ -261,7 +261,7 @@ impl Offer {
             .filter(|server| !now.contains_key(*server))
         {
             texts.push(format!(
-                "The MCP server {server} is not there any more, and neither are its tools."
+                "The MCP server {server} and its tools are no longer available."
             ));
         }
     }

@@ -212,7 +212,7 @@ fn differences(
     for server in before.list.iter().filter(|server| !hides(server)) {
         if matches!(server.standing, Standing::Ready(_)) && now.find(&server.name).is_none() {
             let text = format!(
-                "The MCP server {} is not configured any more and was ended.",
+                "The MCP server {} is no longer configured and was stopped.",
                 server.name
             );
             told.push((NoticeLevel::Info, text));

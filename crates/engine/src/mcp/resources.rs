@@ -131,7 +131,7 @@ pub(crate) async fn attach_resources(
         let read = lathe_spawn::blocking(move || mcp_result::of_resource(&result, &place));
         let Ok(output) = read.await else { continue };
         let words = format!(
-            "The person mentioned {} of the MCP server {server}:",
+            "The user mentioned {} of the MCP server {server}:",
             clean(&uri)
         );
         let mut blocks = vec![ContentBlock::text(reminder(&words))];

@@ -40,12 +40,12 @@ pub(super) enum SamplingError {
     TooMany,
     #[error("the budget of this session is spent")]
     BudgetSpent,
-    #[error("the person doesn't want that")]
+    #[error("the user declined")]
     Denied,
     /// The person's words.
     #[error("{0}")]
     DeniedWith(String),
-    #[error("nobody is here to allow a question to the model")]
+    #[error("nobody can approve a request to the model here")]
     NobodyToAsk,
     #[error("the question was withdrawn")]
     Withdrawn,
@@ -177,7 +177,7 @@ fn question(server: &str, request: &Value, status: Option<&ServerStatus>) -> Per
         permission_suggestions: Vec::new(),
         blocked_path: None,
         decision_reason: Some(format!(
-            "the MCP server {server} wants an answer of the model; that is asked each time"
+            "the MCP server {server} requests a model answer; this needs approval each time"
         )),
         decision_reason_type: Some("other".to_owned()),
         display_name: Some(format!("{title}: a question to the model")),

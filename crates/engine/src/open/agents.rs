@@ -12,6 +12,7 @@ use lathe_hooks::{HookRegistry, HookSource};
 use lathe_permissions::Permissions;
 use lathe_protocol::diagnostic::Diagnostic;
 use lathe_protocol::permission::PermissionMode;
+use lathe_session::paths::file_stem_of;
 use lathe_session::{SessionPaths, WriterOptions};
 use lathe_settings::{Environment, Places, Variable};
 use lathe_tools::agent::Agent;
@@ -103,6 +104,7 @@ pub(crate) fn main_prompt(parts: PromptParts, definition: &AgentDefinition) -> P
     PromptParts {
         replacement: Some(definition.prompt.clone()),
         appended: Some(appended),
+        varying_apart: false,
         ..around
     }
 }
@@ -182,17 +184,7 @@ pub(crate) fn task_store(
     persist: bool,
 ) -> Arc<TaskStore> {
     let shared = environment.get(Variable::TaskListId).map(|name| {
-        let name: String = name
-            .chars()
-            .take(80)
-            .map(|letter| {
-                if letter.is_alphanumeric() || letter == '_' {
-                    letter
-                } else {
-                    '-'
-                }
-            })
-            .collect();
+        let name = file_stem_of(name, 80);
         places
             .config_home
             .join("tasks")

@@ -88,6 +88,17 @@ pub(super) async fn equip(mut loaded: Loaded) -> Result<Equipped, OpenError> {
         &transcript,
         options.model.effort.as_deref(),
     );
+    tools.sandbox = super::sandbox::sandbox(places);
+    let switched_off = options.permissions.no_sandbox;
+    let facts = super::sandbox::facts(settings, switched_off, tools.sandbox.as_ref());
+    super::sandbox::check(
+        settings,
+        &facts,
+        switched_off,
+        tools.sandbox.as_ref(),
+        remarks,
+    )?;
+    permissions.update_context(|context| context.sandbox = facts);
     let language = Language::new(
         settings,
         &plugins.loaded(),
@@ -103,8 +114,7 @@ pub(super) async fn equip(mut loaded: Loaded) -> Result<Equipped, OpenError> {
         &transcript.paths,
         options.history.persist,
     );
-    let keys = settings.settings.providers.values();
-    let keys = keys.filter_map(|provider| provider.api_key_env.clone());
+    let keys = environment.withheld.iter();
     tools.shell.withhold(keys.map(Into::into));
     let tools = Arc::new(tools);
     let hooks = hooks(&mut loaded, &transcript, &permissions, &tools, &events);

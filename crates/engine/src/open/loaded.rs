@@ -6,7 +6,7 @@ use crate::session::plugins::Plugins;
 use crate::skills::{ExtensionOptions, Extensions};
 use lathe_extensions::{AgentCatalog, AgentDefinition, OutputStyles};
 use lathe_protocol::diagnostic::Diagnostic;
-use lathe_settings::schema::apply_variables;
+use lathe_settings::schema::{apply_variables, key_variables};
 use lathe_settings::trust_store::TrustStore;
 use lathe_settings::write::OwnWrites;
 use lathe_settings::{Environment, LoadOptions, Places, Resolved, Severity, Source, Trust};
@@ -197,10 +197,11 @@ fn load_settings(
 }
 
 /// The environment with the variables that settings add. What the process has wins.
-fn with_settings(environment: &Environment, settings: &Resolved) -> Environment {
+pub(crate) fn with_settings(environment: &Environment, settings: &Resolved) -> Environment {
     let mut environment = environment.clone();
     for (name, value) in settings.environment() {
         environment.variables.entry(name).or_insert(value);
     }
+    environment.withheld = key_variables(&settings.settings);
     environment
 }

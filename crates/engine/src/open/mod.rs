@@ -16,7 +16,12 @@ mod parts;
 pub(crate) mod preview;
 mod ready;
 mod restore;
+pub(crate) mod sandbox;
 mod session_tools;
+mod web;
+
+pub(crate) use loaded::with_settings;
+pub(crate) use parts::command_variables;
 
 pub use self::session_tools::{SessionTools, ToolAnswer};
 

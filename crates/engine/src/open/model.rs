@@ -8,9 +8,15 @@ use lathe_model::{
     ModelError, Provider, Router, Thinking,
 };
 use lathe_protocol::diagnostic::Diagnostic;
-use lathe_settings::schema::PromptCache;
+use lathe_settings::schema::{PromptCache, Thinking as SettingsThinking, ThinkingMode};
 use lathe_settings::{Environment, Places, Resolved, Variable};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a command may take that prints a key.
+const HELPER_LIMIT: Duration = Duration::from_secs(30);
+/// How long one may take that signs a person in, in a browser.
+const SIGN_IN_LIMIT: Duration = Duration::from_secs(180);
 
 /// Asks a local server for what nobody declared: the window in use, and what the model can do.
 pub(crate) async fn discovered(
@@ -61,6 +67,14 @@ pub(crate) fn directory_catalog(
     let mut catalog = Catalog::built_in()
         .with_environment(environment)
         .with_providers(Arc::new(providers));
+    match crate::models::fetched_table(environment) {
+        Ok(Some(rows)) => catalog.add_table(rows),
+        Ok(None) => {}
+        Err(error) => remarks.push(Diagnostic::warning(format!(
+            "{} is not used: {error}; `lathe models update` writes it anew",
+            crate::models::table_file(environment).display()
+        ))),
+    }
     for (alias, facts) in &settings.settings.models {
         if let Some(provider) = &facts.provider {
             let name = facts.name.as_deref().unwrap_or(alias);
@@ -143,7 +157,7 @@ pub(crate) fn provider(
         }
     }
     let default = anthropic.is_some();
-    let keys = keys(places, environment);
+    let keys = keys(places, environment, settings);
     let router = Router::new(environment, Arc::clone(catalog), anthropic, keys);
     router.check(model)?;
     let key_source = if name == lathe_model::providers::ANTHROPIC && default {
@@ -155,15 +169,18 @@ pub(crate) fn provider(
 }
 
 /// Where keys of providers come from that are not in the environment.
-pub(crate) fn keys(places: &Places, environment: &Environment) -> Keys {
-    let store =
-        lathe_model::key_store::KeyStore::new(&lathe_settings::paths::config_home(environment));
-    let (places, environment) = (places.clone(), environment.clone());
+pub(crate) fn keys(places: &Places, environment: &Environment, settings: &Resolved) -> Keys {
+    let store = lathe_model::key_store::KeyStore::new(environment);
+    let helper = |limit: Duration| -> lathe_model::router::HelperOf {
+        let (places, environment) = (places.clone(), environment.clone());
+        Arc::new(move |command| limited_helper(command.to_owned(), &places, &environment, limit))
+    };
     Keys {
-        helper: Some(Arc::new(move |command| {
-            key_helper(command.to_owned(), &places, &environment)
-        })),
+        helper: Some(helper(HELPER_LIMIT)),
+        sign_in: Some(helper(SIGN_IN_LIMIT)),
         stored: Some(Arc::new(move |provider| store.get(provider))),
+        aws_refresh: settings.settings.aws_auth_refresh.clone(),
+        aws_export: settings.settings.aws_credential_export.clone(),
     }
 }
 
@@ -173,18 +190,29 @@ pub(crate) fn key_helper(
     places: &Places,
     environment: &Environment,
 ) -> lathe_model::KeyHelper {
+    limited_helper(command, places, environment, HELPER_LIMIT)
+}
+
+fn limited_helper(
+    command: String,
+    places: &Places,
+    environment: &Environment,
+    limit: Duration,
+) -> lathe_model::KeyHelper {
     let cwd = places.environment.cwd.clone();
     let project = places.project.clone();
     let variables = environment.variables.clone();
+    let withheld = environment.withheld.clone();
     Arc::new(move |_refresh| {
         let (command, cwd, variables) = (command.clone(), cwd.clone(), variables.clone());
-        let project = project.clone();
+        let (project, withheld) = (project.clone(), withheld.clone());
         Box::pin(async move {
             let context = lathe_hooks::helper::HelperContext {
                 cwd: &cwd,
                 environment: variables,
+                withheld,
                 project: Some(&project),
-                limit: std::time::Duration::from_secs(30),
+                limit,
                 cancel: tokio_util::sync::CancellationToken::new(),
             };
             lathe_hooks::run_helper(&command, "", context)
@@ -210,7 +238,8 @@ pub(crate) fn chosen_model(
         .or_else(|| environment.get(Variable::Model))
         // One that may not be chosen any more is not what the session goes on with.
         .or_else(|| kept.filter(|kept| choose(catalog, available, kept).is_ok()))
-        .or(settings.settings.model.as_deref());
+        .or(settings.settings.model.as_deref())
+        .or_else(|| environment.get(Variable::DefaultModel));
     match name {
         Some(name) => choose(catalog, available, name)
             .map_err(|refused| OpenError::Usage(refused.to_string())),
@@ -229,16 +258,30 @@ pub(crate) fn thinking(
     let tokens = options
         .model
         .max_thinking_tokens
-        .or_else(|| environment.get(Variable::MaxThinkingTokens)?.parse().ok())
-        .or_else(|| u32::try_from(settings.settings.max_thinking_tokens?).ok());
-    let wanted = match (options.model.thinking, tokens) {
-        (Some(mode), _) => Thinking {
+        .or_else(|| environment.get(Variable::MaxThinkingTokens)?.parse().ok());
+    // The flag and the variable are stronger than `thinking` in settings.
+    let of_caller = tokens.is_some();
+    let tokens = tokens.or_else(|| u32::try_from(settings.settings.max_thinking_tokens?).ok());
+    let of_settings = match settings.settings.thinking {
+        None => None,
+        Some(SettingsThinking::Switch(true) | SettingsThinking::Mode(ThinkingMode::Adaptive)) => {
+            Some(true)
+        }
+        Some(SettingsThinking::Switch(false) | SettingsThinking::Mode(ThinkingMode::Disabled)) => {
+            Some(false)
+        }
+    };
+    let wanted = match (options.model.thinking, tokens, of_settings) {
+        (Some(mode), ..) => Thinking {
             display: None,
             ..mode
         },
-        (None, Some(0)) => Thinking::disabled(),
-        (None, Some(tokens)) => Thinking::budget(tokens),
-        (None, None) => {
+        (None, Some(0), _) => Thinking::disabled(),
+        (None, Some(tokens), _) if of_caller => Thinking::budget(tokens),
+        (None, _, Some(false)) => Thinking::disabled(),
+        (None, Some(tokens), _) => Thinking::budget(tokens),
+        (None, None, Some(true)) => Thinking::adaptive(),
+        (None, None, None) => {
             let likes = model.info.thinking.as_ref()?;
             if !likes.contains(&lathe_model::catalog::ThinkingKind::Adaptive) {
                 return None;
@@ -246,7 +289,7 @@ pub(crate) fn thinking(
             Thinking::adaptive()
         }
     };
-    let display = options.model.thinking.and_then(|thinking| thinking.display);
+    let display = options.model.thinking_display;
     let usual = match settings.settings.show_thinking_summaries {
         Some(false) => lathe_model::ThinkingDisplay::Omitted,
         _ => lathe_model::ThinkingDisplay::Summarized,

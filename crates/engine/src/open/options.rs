@@ -54,12 +54,14 @@ pub struct SessionOptions {
 pub struct ModelOptions {
     /// The model, or its short name.
     pub name: Option<String>,
-    /// The model that takes over when the first is overloaded.
-    pub fallback: Option<String>,
+    /// The models that take over, in this order, when the one before does not answer; none leaves it to settings.
+    pub fallbacks: Vec<String>,
     /// How hard the model should try (`low` … `max`); `None` leaves it to the API.
     pub effort: Option<String>,
     /// How the model may reason, by name; `None` leaves it to the rest.
     pub thinking: Option<Thinking>,
+    /// How much of the reasoning is shown; `None` leaves it to settings.
+    pub thinking_display: Option<lathe_model::ThinkingDisplay>,
     /// Tokens that the model may think; `Some(0)` switches thinking off.
     pub max_thinking_tokens: Option<u32>,
     /// Beta features to ask for.
@@ -112,6 +114,8 @@ pub struct PermissionOptions {
     pub folders: Vec<PathBuf>,
     /// Who answers permission questions.
     pub answerer: Answerer,
+    /// Whether the sandbox is off, whatever settings say.
+    pub no_sandbox: bool,
 }
 
 /// Limits of turns and money.
@@ -305,6 +309,14 @@ pub enum OpenError {
         "no key for the model API was found.\n  Set one:        export ANTHROPIC_API_KEY=…   (or apiKeyHelper in settings.json)\n  A local model:  export ANTHROPIC_BASE_URL=http://localhost:8080 ANTHROPIC_AUTH_TOKEN=local\n  Without a key:  lathe demo"
     )]
     NoCredentials,
+    /// Settings need a sandbox, and there is none.
+    #[error(
+        "settings need a sandbox (sandbox.enabled with sandbox.failIfUnavailable), and none can be had here: {reasons}; install bubblewrap, or run Lathe elsewhere"
+    )]
+    NoSandbox {
+        /// Why not.
+        reasons: String,
+    },
     /// The session's files.
     #[error(transparent)]
     Session(#[from] SessionError),

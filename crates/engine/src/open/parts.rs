@@ -3,6 +3,7 @@
 
 use crate::conversation::undo::Undo;
 use crate::open::options::{OpenError, SessionChoice, SessionOptions};
+use crate::open::web::WebTools;
 use crate::session::events::EventSink;
 use lathe_permissions::settings::SettingsStore;
 use lathe_permissions::{ModeGates, Permissions, PermissionsConfig, Rule, RuleError};
@@ -13,6 +14,7 @@ use lathe_protocol::permission::{Behavior, PermissionMode, RuleSource};
 use lathe_session::{Loaded, SessionPaths, SessionStore, TranscriptWriter, WriterOptions};
 use lathe_settings::{Environment, Places, Resolved, Trust, Variable};
 use lathe_tools::{ToolContext, ToolRegistry};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -121,7 +123,7 @@ pub(crate) fn permissions(
     if settings.settings.include_git_instructions == Some(false) {
         context.tells_git_status = false;
     }
-    context.readable_paths.push(paths.tool_results());
+    context.files.readable_paths.push(paths.tool_results());
     if settings.settings.auto_memory != Some(false) {
         // The model keeps its memory with its ordinary tools; nothing else there is its own.
         let homes = [
@@ -131,7 +133,7 @@ pub(crate) fn permissions(
         ];
         for home in homes {
             let memory = lathe_memory::AutoMemory::of(&home, &places.project);
-            context.session_paths.push(memory.folder().to_owned());
+            context.files.session_paths.push(memory.folder().to_owned());
         }
     }
     for (list, behavior, flag) in [
@@ -169,22 +171,35 @@ pub(crate) fn permissions(
             .roots
             .push(std::fs::canonicalize(&folder).unwrap_or(folder));
     }
-    let configured = settings.settings.permissions.as_ref();
     if let Some(mode) = options.permissions.mode {
         context.mode = mode;
     }
     context.bypass_available =
         options.permissions.allow_bypass || context.mode == PermissionMode::BypassPermissions;
     let mut gates = ModeGates::of(environment);
-    gates.bypass_disabled =
-        configured.is_some_and(|configured| configured.disable_bypass_permissions_mode.is_some());
-    gates.auto_disabled =
-        configured.is_some_and(|configured| configured.disable_auto_mode.is_some());
+    gates.take_from(settings);
     Ok(Permissions::new(PermissionsConfig {
         context,
         gates,
         store: Some(Box::new(store)),
     })?)
+}
+
+/// The variables that shell commands get.
+pub(crate) fn command_variables(
+    environment: &Environment,
+    session: SessionId,
+    effort: Option<&str>,
+) -> BTreeMap<String, String> {
+    let mut variables = environment.variables.clone();
+    for name in Variable::SessionId.declaration().names() {
+        variables.insert(name.to_owned(), session.to_string());
+    }
+    if let Some(effort) = effort {
+        let name = Variable::EffortOfSession.name().to_owned();
+        variables.insert(name, effort.to_owned());
+    }
+    variables
 }
 
 pub(crate) fn tool_context(
@@ -201,14 +216,7 @@ pub(crate) fn tool_context(
         let permissions = permissions.clone();
         move |path: &Path| permissions.is_secret(path)
     };
-    let mut variables = environment.variables.clone();
-    for name in Variable::SessionId.declaration().names() {
-        variables.insert(name.to_owned(), opened.session_id.to_string());
-    }
-    if let Some(effort) = effort {
-        let name = Variable::EffortOfSession.name().to_owned();
-        variables.insert(name, effort.to_owned());
-    }
+    let variables = command_variables(environment, opened.session_id, effort);
     ToolContext::new(
         opened.session_id,
         home,
@@ -270,8 +278,13 @@ pub(crate) fn offered(
     agents: &lathe_extensions::AgentCatalog,
     environment: &Environment,
     language: &mut crate::conversation::language::Language,
+    web: WebTools,
 ) -> Result<ToolRegistry, OpenError> {
     let mut registry = lathe_tools::registry::builtin();
+    registry.add(web.fetch);
+    if let Some(search) = web.search {
+        registry.add(search);
+    }
     language.offer(&mut registry, options.tools.only.as_deref());
     crate::skills::tool::offer(&mut registry);
     for tool in options.tools.custom.iter() {

@@ -7,6 +7,7 @@ use super::model::{cache_markers, chosen_model, thinking};
 use super::options::{OpenError, SessionOptions};
 use super::parts::{Transcript, offered, output_config, writer_options};
 use super::restore::{kept_totals, restore};
+use super::web::WebTools;
 use super::{Prepared, Start};
 use crate::agents::ToolFilter;
 use crate::call::tool_search::{self, DeferredTools};
@@ -14,7 +15,7 @@ use crate::context::KeptPrompt;
 use crate::context::prompt::{
     PromptParts, Surroundings, attribution_text, git_branch, instructions_text,
 };
-use crate::conversation::hook_model::{SessionClassifierModel, SessionHookModel};
+use crate::conversation::hook_model::SessionHookModel;
 use crate::conversation::questions::Questions;
 use crate::conversation::records::{RecordFactory, reminder};
 use crate::conversation::{Choices, Conversation, Fixed, Integrations, Parts, Role, Toolbox};
@@ -23,9 +24,7 @@ use crate::turn::decide::Limits;
 use lathe_extensions::AgentCatalog;
 use lathe_memory::AutoMemory;
 use lathe_memory::extraction::Extraction;
-use lathe_model::ResolvedModel;
-use lathe_permissions::classifier::Classifier;
-use lathe_permissions::settings::guide_of;
+use lathe_model::{ResolvedModel, search};
 use lathe_protocol::diagnostic::Diagnostic;
 use lathe_protocol::event::SessionInit;
 use lathe_settings::instructions::{InstructionOptions, Instructions, ReadCheck, largest_file};
@@ -71,11 +70,17 @@ pub(super) async fn ready(mut equipped: Equipped) -> Result<Prepared, OpenError>
     let model = model_of(&equipped)?;
     // Agents and styles are read on another thread meanwhile.
     let instructions = instructions(&equipped, &model);
+    for left_out in instructions.skipped().filter(|it| it.needs_approval) {
+        equipped.loaded.remarks.push(Diagnostic::warning(format!(
+            "{} is outside of the project, so its import was left out; `lathe trust add --imports` lets it in",
+            left_out.path.display()
+        )));
+    }
     let branch = git_branch(&equipped.loaded.places.environment.cwd);
     let loaded = &mut equipped.loaded;
     let (agents, styles) = loaded.agents.wait().await?;
     loaded.extensions.take_agents(agents.clone(), styles);
-    let (registry, deferred) = tools(&mut equipped, &agents)?;
+    let (registry, deferred) = tools(&mut equipped, &agents, &model.id)?;
     let prompt = prompt(&mut equipped, &model, instructions, branch);
     let loaded_files = prompt.instructions.files().to_vec();
     let fixed = fixed(&equipped, &prompt, &model);
@@ -94,7 +99,7 @@ pub(super) async fn ready(mut equipped: Equipped) -> Result<Prepared, OpenError>
         ..
     } = equipped;
     let questions = Questions::new(loaded.options.permissions.answerer, events.clone());
-    questions.set_guide(guide_of(&loaded.settings));
+    questions.take_settings(&loaded.settings);
     let parts = Parts {
         events,
         permissions,
@@ -127,7 +132,7 @@ pub(super) async fn ready(mut equipped: Equipped) -> Result<Prepared, OpenError>
         filter: loaded.main.as_ref().map(ToolFilter::of),
     };
     let mut conversation = Conversation::new(session, role, parts);
-    connect_models(&conversation, &loaded.settings);
+    connect_models(&conversation);
     switch_on(
         &mut conversation,
         &loaded.environment,
@@ -179,14 +184,36 @@ fn begin(
 }
 
 /// The tools that the model may call, and those that are loaded on demand.
+/// Tools that do nothing but ask a person.
+const ASKING: [&str; 3] = [
+    lathe_tools::ask_user_question::NAME,
+    "EnterPlanMode",
+    lathe_tools::plan_mode::EXIT,
+];
+
 fn tools(
     equipped: &mut Equipped,
     agents: &AgentCatalog,
+    model: &str,
 ) -> Result<(ToolRegistry, Arc<DeferredTools>), OpenError> {
     let Equipped {
-        loaded, language, ..
+        loaded,
+        language,
+        permissions,
+        catalog,
+        ..
     } = equipped;
-    let mut registry = offered(&loaded.options, agents, &loaded.environment, language)?;
+    let web = WebTools::of(
+        &loaded.environment,
+        &loaded.settings,
+        permissions,
+        search::has_search(catalog, model).then_some(model),
+        &mut loaded.remarks,
+    );
+    let mut registry = offered(&loaded.options, agents, &loaded.environment, language, web)?;
+    if lathe_permissions::settings::denies_questions(&loaded.settings) {
+        registry.retain(|tool| !ASKING.contains(&tool.name()));
+    }
     let deferred = Arc::new(DeferredTools::default());
     if loaded.environment.switch(Variable::EnableToolSearch) != Some(false) {
         tool_search::add(&mut registry, &deferred);
@@ -242,8 +269,14 @@ fn prompt(
     let style = loaded.extensions.choose_style(style, &mut loaded.remarks);
     let variables = &loaded.places.environment.variables;
     let variable = |name: &str| variables.get(name).map(String::as_str);
+    let replaced = loaded.options.prompt.system.is_some();
     let surrounding = PromptParts {
-        style: style.prompt,
+        // How to talk is said by who brings a prompt of their own.
+        style: if replaced {
+            String::new()
+        } else {
+            style.prompt
+        },
         style_alone: !style.keep_coding_instructions,
         replacement: loaded.options.prompt.system.clone(),
         appended: loaded.options.prompt.append.clone(),
@@ -270,8 +303,10 @@ fn prompt(
             Some(false) => String::new(),
             _ => attribution_text(settings),
         },
-        varying_apart: loaded.options.prompt.varying_apart,
+        // A caller's prompt replaces ours; instructions, memory and surroundings stay.
+        varying_apart: loaded.options.prompt.varying_apart || replaced,
         planning: loaded.options.prompt.plan_mode_instructions.clone(),
+        lean: crate::context::lean::applies(model.info.context_window),
         cache: cache_markers(&loaded.environment, &loaded.settings, &model.id),
     };
     let parts = match &loaded.main {
@@ -336,6 +371,7 @@ fn fixed(equipped: &Equipped, prompt: &Prompt, model: &ResolvedModel) -> Fixed {
         max_output_tokens,
         extra: output_config(options),
         cache: cache_markers(environment, settings, &model.id),
+        keeps_durations: options.interactive,
     }
 }
 
@@ -346,17 +382,19 @@ fn choices(equipped: &Equipped, model: &ResolvedModel) -> Result<Choices, OpenEr
         settings,
         ..
     } = &equipped.loaded;
-    let of_settings = || {
-        let list = settings.settings.fallback_model.as_ref()?;
-        list.list().into_iter().next()
-    };
-    let fallback = options.model.fallback.clone().or_else(of_settings);
+    let mut fallbacks = options.model.fallbacks.clone();
+    if fallbacks.is_empty()
+        && let Some(list) = &settings.settings.fallback_model
+    {
+        fallbacks = list.list();
+    }
     let available = settings.settings.available_models.as_deref();
-    let fallback = fallback
-        .map(|name| crate::turn::models::choose(&equipped.catalog, available, &name))
-        .transpose()
-        .map_err(|refused| OpenError::Usage(refused.to_string()))?
-        .map(|model| model.id);
+    let fallbacks = fallbacks
+        .iter()
+        .map(|name| crate::turn::models::choose(&equipped.catalog, available, name))
+        .map(|chosen| chosen.map(|model| model.id))
+        .collect::<Result<_, _>>()
+        .map_err(|refused| OpenError::Usage(refused.to_string()))?;
     // What the settings say is what a new session begins with.
     let of_settings = settings
         .settings
@@ -372,7 +410,7 @@ fn choices(equipped: &Equipped, model: &ResolvedModel) -> Result<Choices, OpenEr
         model: model.id.clone(),
         thinking: thinking(options, environment, settings, model),
         effort,
-        fallback,
+        fallbacks,
     })
 }
 
@@ -399,8 +437,13 @@ fn session(equipped: &Equipped, agents: Arc<AgentCatalog>, betas: &[String]) -> 
         settings: SessionSettings {
             value: RwLock::new(settings.value.clone()),
             layers: RwLock::new(live::layers(settings)),
-            loader: live::SettingsLoader::new(places.clone(), load_options.clone()),
+            loader: live::SettingsLoader::new(
+                places.clone(),
+                load_options.clone(),
+                live::folders_of_settings(settings, places, &options.permissions.folders),
+            ),
             key_source: equipped.key_source.clone(),
+            no_sandbox: options.permissions.no_sandbox,
             model_is_pinned: options.model.name.is_some()
                 || environment.get(Variable::Model).is_some(),
         },
@@ -425,14 +468,9 @@ fn session(equipped: &Equipped, agents: Arc<AgentCatalog>, betas: &[String]) -> 
 }
 
 /// Lets the classifier and the hooks ask models through the conversation.
-fn connect_models(conversation: &Conversation, settings: &Resolved) {
+fn connect_models(conversation: &Conversation) {
     let shared = &conversation.shared;
-    shared.questions.set_classifier(Arc::new(Classifier::new(
-        Arc::new(SessionClassifierModel {
-            shared: Arc::downgrade(shared),
-        }),
-        &guide_of(settings),
-    )));
+    shared.questions.take_classifier(shared);
     shared.hooks.registry.set_model(Arc::new(SessionHookModel {
         shared: Arc::downgrade(shared),
     }));
@@ -495,16 +533,15 @@ fn take_over(conversation: &Conversation, carried: &Carried, remarks: &mut Vec<D
 /// The beginning of a new conversation: the prompt of the agent that it runs as, and the varying part of the
 /// prompt where that goes into the conversation.
 fn first_words(conversation: &mut Conversation, main: Option<&lathe_extensions::AgentDefinition>) {
-    if conversation.tip.is_none()
-        && let Some(main) = main
-    {
-        main_agent::brief_main(conversation, main);
+    if conversation.tip.is_some() {
+        return;
     }
-    if conversation.tip.is_none()
-        && let Some(text) = conversation.fixed.prompt.told_apart()
-    {
+    if let Some(text) = conversation.fixed.prompt.told_apart() {
         let record = conversation.records.meta(None, reminder(&text));
         conversation.append(record);
+    }
+    if let Some(main) = main {
+        main_agent::brief_main(conversation, main);
     }
 }
 
@@ -533,7 +570,7 @@ fn extraction(
     if let Some(name) = environment.get(Variable::MemoryExtraction) {
         return Extraction::named(name).unwrap_or_else(|| {
             remarks.push(
-                Diagnostic::error(format!("{name:?} is none of off, propose and keep"))
+                Diagnostic::error(format!("{name:?} is not one of off, propose, keep"))
                     .about("LATHE_MEMORY_EXTRACTION"),
             );
             Extraction::Off

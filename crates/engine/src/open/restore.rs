@@ -8,8 +8,12 @@ use crate::session::ledger::{Ledger, Totals};
 use lathe_protocol::content::ContentBlock;
 use lathe_protocol::diagnostic::Diagnostic;
 use lathe_protocol::permission::PermissionMode;
-use lathe_protocol::record::{Record, RecordMessage};
+use lathe_protocol::record::{MessageRecord, Record, RecordMessage};
 use lathe_session::{Interruption, Loaded, SessionPaths};
+use serde_json::Value;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::SystemTime;
 
 /// The usage that is kept with a session.
 pub(super) fn kept_totals(history: Option<&Loaded>) -> Option<Totals> {
@@ -46,6 +50,7 @@ pub(super) fn restore(
             }
         }
     }
+    restore_reads(conversation, &chain);
     conversation.tip = chain.iter().rev().find_map(|record| match &**record {
         Record::Message(message) if !message.is_sidechain => Some(message.uuid),
         _ => None,
@@ -138,12 +143,12 @@ fn interrupted(history: &Loaded) -> Option<Diagnostic> {
         }
     };
     Some(Diagnostic::note(format!(
-        "The last turn was interrupted {what}. Nothing is run again by itself; say \"continue\" to go on."
+        "The last turn was interrupted {what}. Nothing is run again automatically; say \"continue\" to go on."
     )))
 }
 
 /// A call in a few words.
-fn described(name: &str, input: &serde_json::Value) -> String {
+fn described(name: &str, input: &Value) -> String {
     let about = [
         "command",
         "file_path",
@@ -164,8 +169,65 @@ fn described(name: &str, input: &serde_json::Value) -> String {
     }
 }
 
+/// How many files count as read again at most.
+const MOST_FILES: usize = 200;
+
+/// A file that the conversation read or wrote whole.
+struct KnownFile {
+    /// When, by its record.
+    at: SystemTime,
+    /// What it held then, where the record says so.
+    content: Option<String>,
+}
+
+/// Counts files as read that the conversation read or wrote, if they are as it knows them: not written since,
+/// or with the same content. All others must be read again before they are changed.
+fn restore_reads(conversation: &Conversation, chain: &[Arc<Record>]) {
+    let mut known: Vec<(PathBuf, KnownFile)> = Vec::new();
+    for record in chain {
+        let Record::Message(message) = &**record else {
+            continue;
+        };
+        let result = message.tool_use_result.as_ref();
+        if let Some((path, file)) = result.and_then(|result| known_file(result, message)) {
+            known.retain(|(other, _)| *other != path);
+            known.push((path, file));
+        }
+    }
+    let cache = &conversation.shared.tools.file_cache;
+    for (path, file) in known.iter().rev().take(MOST_FILES).rev() {
+        if !cache.seed(path, file.at)
+            && let Some(content) = &file.content
+            && std::fs::read_to_string(path)
+                .is_ok_and(|now| now.trim_end_matches('\n') == content.trim_end_matches('\n'))
+        {
+            cache.seed(path, SystemTime::now());
+        }
+    }
+}
+
+/// The file that a result of Read, Write or Edit is about. A part of a file is not the file.
+fn known_file(result: &Value, record: &MessageRecord) -> Option<(PathBuf, KnownFile)> {
+    let file = match result.get("file") {
+        Some(file) => {
+            let whole = result["type"] == "text"
+                && file["startLine"] == 1
+                && file["numLines"] == file["totalLines"];
+            whole.then_some(file)?
+        }
+        None => result,
+    };
+    let at: jiff::Timestamp = record.timestamp.parse().ok()?;
+    let content = file.get("content").and_then(Value::as_str);
+    let known = KnownFile {
+        at: at.into(),
+        content: content.map(str::to_owned),
+    };
+    Some((PathBuf::from(file.get("filePath")?.as_str()?), known))
+}
+
 /// Removes what a call that was killed left beside the file that it was writing.
-fn remove_leftover(conversation: &Conversation, input: &serde_json::Value) {
+fn remove_leftover(conversation: &Conversation, input: &Value) {
     let path = ["file_path", "notebook_path"]
         .iter()
         .find_map(|name| input.get(name)?.as_str());

@@ -3,15 +3,18 @@
 
 use crate::agents::notice::{self, Notice};
 use crate::conversation::ConversationShared;
+use crate::open::{command_variables, with_settings};
 use crate::turn::models::{self, NotAvailable};
 use lathe_permissions::PermissionContext;
 use lathe_protocol::event::{Event, NoticeLevel, TaskNotice, TaskStatus, TaskUsage};
+use lathe_protocol::permission::{PermissionUpdate, RuleSource};
 use lathe_settings::watch::SettingsWatcher;
 use lathe_settings::write::OwnWrites;
-use lathe_settings::{LoadOptions, Places, Problem, Resolved};
+use lathe_settings::{LoadOptions, Places, Problem, Resolved, Source};
 use lathe_shell::run::{BackgroundCommand, BackgroundEvent, BackgroundStatus};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use tokio::sync::mpsc;
 
@@ -37,17 +40,20 @@ struct LoaderState {
     options: LoadOptions,
     /// Changes of a face since, on top of `--settings`.
     changed: serde_json::Map<String, Value>,
+    /// Working folders that only settings name.
+    folders: Vec<PathBuf>,
     /// Tells the watcher to load with other options from now on.
     watcher: Option<mpsc::UnboundedSender<LoadOptions>>,
 }
 
 impl SettingsLoader {
-    pub(crate) fn new(places: Places, options: LoadOptions) -> Self {
+    pub(crate) fn new(places: Places, options: LoadOptions, folders: Vec<PathBuf>) -> Self {
         Self {
             places,
             state: Mutex::new(LoaderState {
                 options,
                 changed: serde_json::Map::new(),
+                folders,
                 watcher: None,
             }),
         }
@@ -137,7 +143,7 @@ pub(crate) fn layers(settings: &Resolved) -> Vec<Value> {
         .iter()
         .map(|layer| {
             json!({
-                "source": lathe_protocol::permission::RuleSource::from(layer.source),
+                "source": RuleSource::from(layer.source),
                 "path": layer.path, "settings": layer.value,
             })
         })
@@ -204,11 +210,22 @@ pub(crate) fn watch_settings(
             let source = change
                 .files
                 .first()
-                .map_or("settings", |(source, _)| source.name())
+                .map_or("settings", |(source, _)| hook_name_of(*source))
                 .to_owned();
             shared.hooks.config_change(&source, &files).await;
         }
     });
+}
+
+/// The name of a source in the input of hooks.
+fn hook_name_of(source: Source) -> &'static str {
+    match source {
+        Source::User => "user_settings",
+        Source::Project => "project_settings",
+        Source::Local => "local_settings",
+        Source::Flag => "flag_settings",
+        Source::Managed => "policy_settings",
+    }
 }
 
 /// Applies reloaded settings to the running session.
@@ -220,29 +237,41 @@ fn apply(shared: &ConversationShared, settings: &Resolved) {
             .events
             .notice(NoticeLevel::Warning, problem.to_string());
     }
-    *shared.session.settings.value.write() = settings.value.clone();
-    *shared.session.settings.layers.write() = layers(settings);
-    shared.permissions.reload(&rules);
-    let of_permissions = settings.settings.permissions.as_ref();
-    let left = shared.permissions.mode();
-    let instead = shared.permissions.restrict_modes(
-        of_permissions.is_some_and(|it| it.disable_bypass_permissions_mode.is_some()),
-        of_permissions.is_some_and(|it| it.disable_auto_mode.is_some()),
+    let before = std::mem::replace(
+        &mut *shared.session.settings.value.write(),
+        settings.value.clone(),
     );
+    *shared.session.settings.layers.write() = layers(settings);
+    let outside = lathe_permissions::settings::outside_of(settings);
+    shared.questions.take_settings(settings);
+    let left = shared.permissions.mode();
+    let instead = shared.permissions.restrict_modes(settings);
+    shared.permissions.reload(&rules, outside);
+    let switched_off = shared.session.settings.no_sandbox;
+    let facts = crate::open::sandbox::facts(settings, switched_off, shared.tools.sandbox.as_ref());
+    shared
+        .permissions
+        .update_context(|context| context.sandbox = facts);
     if let Some(mode) = instead {
         shared.events.send(Event::ModeChanged(mode));
         shared.events.notice(
             NoticeLevel::Warning,
             format!(
-                "Settings disable the mode {}; the session goes on in mode {}.",
+                "Settings disable the mode {}; the session continues in mode {}.",
                 left.name(),
                 mode.name()
             ),
         );
     }
     shared.hooks.registry.set_settings(settings);
+    take_folders(shared, settings);
+    take_choices(shared, settings, &before);
     crate::conversation::language::reconfigure(shared, settings);
     shared.integrations.mcp.settings_changed(shared, settings);
+}
+
+/// Takes over model and effort of changed settings, and the variables of commands.
+fn take_choices(shared: &ConversationShared, settings: &Resolved, before: &Value) {
     if let Some(model) = &settings.settings.model
         && !shared.session.settings.model_is_pinned
     {
@@ -250,6 +279,84 @@ fn apply(shared: &ConversationShared, settings: &Resolved) {
         let chosen = models::choose_model_or(shared, model, present);
         shared.choices.write().model = chosen;
     }
+    let effort = |value: &Value| value.get("effort")?.as_str().map(str::to_owned);
+    let (old, new) = (effort(before), effort(&settings.value));
+    let mut choices = shared.choices.write();
+    // An effort that a flag, a variable or a person chose stays.
+    if old != new && choices.effort == old {
+        choices.effort = new;
+    }
+    let effort = choices.effort.clone();
+    drop(choices);
+    let places = &shared.session.settings.loader.places;
+    let environment = with_settings(&places.environment, settings);
+    let variables = command_variables(&environment, shared.session.id, effort.as_deref());
+    let variables = variables
+        .into_iter()
+        .map(|(name, value)| (name.into(), value.into()));
+    shared.tools.shell.set_environment(variables);
+}
+
+/// The working folders that settings name and the caller doesn't.
+pub(crate) fn folders_of_settings(
+    settings: &Resolved,
+    places: &Places,
+    of_caller: &[PathBuf],
+) -> Vec<PathBuf> {
+    let of_caller: Vec<PathBuf> = of_caller
+        .iter()
+        .map(|folder| places.environment.resolve(&folder.to_string_lossy()))
+        .collect();
+    settings
+        .directories(places)
+        .into_iter()
+        .map(|(folder, _)| folder)
+        .filter(|folder| !of_caller.contains(folder))
+        .collect()
+}
+
+/// Takes over the working folders of changed settings.
+fn take_folders(shared: &ConversationShared, settings: &Resolved) {
+    let loader = &shared.session.settings.loader;
+    let folders = folders_of_settings(settings, &loader.places, &[]);
+    let before = {
+        let mut state = loader.state.lock();
+        std::mem::replace(&mut state.folders, folders.clone())
+    };
+    let not_in = |some: &[PathBuf], others: &[PathBuf]| -> Vec<PathBuf> {
+        let kept = some.iter().filter(|folder| !others.contains(folder));
+        kept.cloned().collect()
+    };
+    let (gone, new) = (not_in(&before, &folders), not_in(&folders, &before));
+    if gone.is_empty() && new.is_empty() {
+        return;
+    }
+    let destination = RuleSource::Session;
+    let updates = [
+        PermissionUpdate::RemoveDirectories {
+            directories: gone,
+            destination,
+        },
+        PermissionUpdate::AddDirectories {
+            directories: new.clone(),
+            destination,
+        },
+    ];
+    for update in &updates {
+        if let Err(error) = shared.permissions.apply(update) {
+            shared
+                .events
+                .notice(NoticeLevel::Warning, error.to_string());
+        }
+    }
+    *shared.tools.roots.write() = shared.permissions.snapshot().roots.clone();
+    shared.integrations.mcp.roots_changed();
+    let hooks = shared.hooks.clone();
+    lathe_spawn::task(async move {
+        for folder in new {
+            hooks.directory_added(&folder, "settings").await;
+        }
+    });
 }
 
 /// Reports background commands to the faces.

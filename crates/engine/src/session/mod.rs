@@ -16,8 +16,8 @@ mod services;
 
 pub use handles::{
     ChangedFilesError, ContextHandle, ExtensionsHandle, HistoryHandle, ModelHandle,
-    PermissionsHandle, PluginsHandle, SettingsHandle, SideQuestionsHandle, TaskError, TasksHandle,
-    UnknownEffort,
+    PermissionsHandle, PluginsHandle, SettingsHandle, SideQuestionsHandle, SwitchError,
+    SwitchSource, TaskError, TasksHandle, UnknownEffort,
 };
 pub use live::FlagError;
 pub use restart::{Carried, Restart};
@@ -97,6 +97,12 @@ impl SessionHandle {
             // The session may end meanwhile; then there is nothing to wait for.
             let _ = receiver.await;
         }
+    }
+
+    /// Tells `Notification` hooks something that a face notifies the person of. Nobody waits for them.
+    pub fn notify(&self, kind: &'static str, message: &str) {
+        let (hooks, message) = (self.shared.hooks.clone(), message.to_owned());
+        lathe_spawn::task(async move { hooks.notification(kind, &message).await });
     }
 
     /// The session's id.

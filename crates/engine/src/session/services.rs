@@ -42,4 +42,6 @@ pub(crate) struct SessionSettings {
     pub(crate) key_source: String,
     /// Whether the caller named the model: then settings don't change it.
     pub(crate) model_is_pinned: bool,
+    /// Whether the command line switched the sandbox off.
+    pub(crate) no_sandbox: bool,
 }

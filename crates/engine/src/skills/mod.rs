@@ -265,12 +265,14 @@ impl Extensions {
         remarks
     }
 
-    /// The names of the skills for faces.
+    /// The names of the skills for faces, without those that wait for a file.
     pub(crate) fn skill_names(&self) -> Vec<String> {
         let skills = self.skills();
+        let awake = self.state.lock().awake.clone();
         skills
             .iter()
             .filter(|skill| skill.form == SkillForm::Skill)
+            .filter(|skill| !skill.is_conditional() || awake.contains(&skill.name))
             .map(|skill| skill.name.clone())
             .collect()
     }

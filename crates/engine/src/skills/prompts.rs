@@ -118,7 +118,7 @@ impl ConversationShared {
         if let Some((server, state)) = away {
             let why = match state {
                 State::Failed { reason } => format!("can't be used: {reason}"),
-                State::NeedsAuth => "needs the person to sign in".to_owned(),
+                State::NeedsAuth => "requires sign-in".to_owned(),
                 State::Disabled => "is switched off".to_owned(),
                 State::Pending | State::Connected => "is being connected".to_owned(),
             };

@@ -89,7 +89,7 @@ impl SkillTool {
         };
         if !skill.model_invocable && !shared.integrations.extensions.is_asked_for(&skill.name) {
             return Err(ToolError::invalid(format!(
-                "The skill {name} is only for people to use, as /{name}. Tell the person about it if it would help."
+                "Only the user can run the skill {name}, as /{name}. Suggest it if it would help."
             )));
         }
         Ok(skill.clone())
@@ -241,7 +241,8 @@ async fn in_agent(
         prompt: text,
         agent_type: skill.run.agent.clone(),
         model: skill.run.model.clone(),
-        background: Some(false),
+        effort: skill.run.effort.map(|effort| effort.name().to_owned()),
+        background: Some(skill.run.background),
         ..AgentOrder::default()
     };
     match host.run_agent(order, context).await? {
@@ -266,7 +267,7 @@ async fn in_agent(
         }
         AgentReport::Started(task) => Ok(ToolOutput::new(
             format!(
-                "The skill {} goes on in the background as {}; you are told when it ends.",
+                "The skill {} continues in the background as {}; you get a notification when it ends.",
                 skill.name,
                 task.id.as_str()
             ),

@@ -49,7 +49,7 @@ impl ConversationShared {
     /// now on until the turn is over.
     ///
     /// # Errors
-    /// When its file can't be read any more.
+    /// When its file can no longer be read.
     pub(crate) async fn skill_text(
         self: &Arc<Self>,
         skill: &Skill,
@@ -66,8 +66,9 @@ impl ConversationShared {
         // What comes with Lathe may be used by the model without a question, so its rules are for
         // people who ask for it themselves.
         if invoker == Invoker::Person || skill.source != ExtensionSource::Builtin {
-            self.allow_for(skill);
+            self.add_rules_of(skill, &skill.allowed_tools(), Behavior::Allow);
         }
+        self.add_rules_of(skill, &skill.disallowed_tools(), Behavior::Deny);
         if !skill.run.hooks.is_empty() {
             self.add_hooks_of(skill);
         }
@@ -80,7 +81,11 @@ impl ConversationShared {
             state.effort = skill.run.effort.or(state.effort);
         }
         let session_id = self.session.id.to_string();
-        let segments = expand(&body, &skill.values(arguments, &session_id));
+        let effort = skill
+            .run
+            .effort
+            .map_or_else(|| self.hooks.effort(), |effort| effort.name().to_owned());
+        let segments = expand(&body, &skill.values(arguments, &session_id, &effort));
         let mut text = String::new();
         if let Some(folder) = &skill.folder {
             text.push_str(&format!(
@@ -105,15 +110,20 @@ impl ConversationShared {
         Ok(text)
     }
 
-    /// The rules of a skill hold as allowed. Deny and ask rules stay stronger.
-    fn allow_for(&self, skill: &Skill) {
-        for text in &skill.allowed_tools() {
+    /// The rules of a skill hold from now on. Deny and ask rules stay stronger than what it allows.
+    fn add_rules_of(&self, skill: &Skill, rules: &[String], behavior: Behavior) {
+        let key = if behavior == Behavior::Deny {
+            "disallowed-tools"
+        } else {
+            "allowed-tools"
+        };
+        for text in rules {
             let parsed = lathe_permissions::parse_rule_list(text);
             for rule in parsed {
                 let added = rule.and_then(|rule| {
                     let context = self.permissions.snapshot();
                     let anchors = context.anchors(RuleSource::Command);
-                    Rule::new(rule, Behavior::Allow, RuleSource::Command, &anchors)
+                    Rule::new(rule, behavior, RuleSource::Command, &anchors)
                 });
                 match added {
                     Ok(rule) => {
@@ -128,7 +138,7 @@ impl ConversationShared {
                     }
                     Err(error) => self.events.notice(
                         NoticeLevel::Warning,
-                        format!("{}: allowed-tools: {error}", skill.name),
+                        format!("{}: {key}: {error}", skill.name),
                     ),
                 }
             }
@@ -172,6 +182,7 @@ impl ConversationShared {
             backgrounds: self.toolbox.backgrounds.clone(),
             undo: self.toolbox.undo.clone(),
             language_servers: self.integrations.language.servers.clone(),
+            network: self.toolbox.network.clone(),
         });
         let block = ToolUseBlock {
             id: ToolUseId::from(format!("skill-{}", RecordId::random())),
@@ -261,7 +272,7 @@ impl Extensions {
             if let Some(skill) = skills.get(&name).filter(|skill| !skill.run.fork)
                 && let Ok(body) = skill.body()
             {
-                let segments = expand(&body, &skill.values(&arguments, ""));
+                let segments = expand(&body, &skill.values(&arguments, "", ""));
                 self.note_use(&name, &lathe_extensions::expand::without_running(&segments));
             }
         }
@@ -280,7 +291,7 @@ pub(super) fn restored(used: &[Use]) -> Vec<String> {
         } else {
             let characters = usize::try_from(most * 3).unwrap_or(usize::MAX);
             let cut: String = used.text.chars().take(characters).collect();
-            format!("{cut}\n[The rest was left out; use the skill again to see it.]")
+            format!("{cut}\n[The rest was omitted; use the skill again to see it.]")
         };
         left = left.saturating_sub(tokens.min(most));
         texts.push(format!(
@@ -354,7 +365,7 @@ async fn use_for_person(
     {
         conversation.shared.integrations.extensions.ask_for(name);
         let text = format!(
-            "The person asks for the skill {name}, which runs in an agent of its own. Call the Skill tool with skill {name:?} and args {arguments:?}, and then tell what came of it."
+            "The user asks for the skill {name}, which runs in its own agent. Call the Skill tool with skill {name:?} and args {arguments:?}, and then report the result."
         );
         let record = conversation.records.meta(conversation.tip, reminder(&text));
         conversation.append(record);
@@ -383,7 +394,7 @@ async fn use_for_person(
                     reason,
                 });
             }
-            let text = format!("The person used /{name}. What it says:\n\n{words}");
+            let text = format!("The user ran /{name}. Its instructions:\n\n{words}");
             let mut record = conversation.records.meta(conversation.tip, text);
             record
                 .extra

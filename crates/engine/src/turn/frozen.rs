@@ -104,5 +104,6 @@ pub(crate) fn call_environment(
         backgrounds: shared.toolbox.backgrounds.clone(),
         undo: shared.toolbox.undo.clone(),
         language_servers: shared.integrations.language.servers.clone(),
+        network: shared.toolbox.network.clone(),
     }
 }

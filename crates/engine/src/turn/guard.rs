@@ -4,10 +4,10 @@
 use serde_json::Value;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// How many equal calls in a row bring a reminder.
-const REMIND_AT: u32 = 5;
-/// How many end the turn.
-const STOP_AT: u32 = 10;
+/// How many equal calls in a row bring a reminder, and how many end the turn.
+const USUAL: (u32, u32) = (5, 10);
+/// The same for a small model, which gets caught in one call much sooner: the first repetition counts.
+const SMALL_MODEL: (u32, u32) = (2, 4);
 
 /// Counts equal calls in a row.
 #[derive(Debug, Default)]
@@ -35,7 +35,13 @@ pub(crate) enum Verdict {
 
 impl RepeatGuard {
     /// Notes a call and its result.
-    pub(crate) fn note(&mut self, tool: &str, input: &Value, result: &str) -> Verdict {
+    pub(crate) fn note(
+        &mut self,
+        tool: &str,
+        input: &Value,
+        result: &str,
+        is_small_model: bool,
+    ) -> Verdict {
         let mut hasher = DefaultHasher::new();
         tool.hash(&mut hasher);
         input.to_string().hash(&mut hasher);
@@ -47,9 +53,12 @@ impl RepeatGuard {
             self.last = Some(fingerprint);
             self.count = 1;
         }
+        let (remind_at, stop_at) = if is_small_model { SMALL_MODEL } else { USUAL };
         match self.count {
-            REMIND_AT => Verdict::Remind { count: self.count },
-            STOP_AT.. => Verdict::Stop { count: self.count },
+            count if count >= stop_at => Verdict::Stop { count },
+            count if count == remind_at => Verdict::Remind { count },
+            // A small model is told every time.
+            count if is_small_model && count > remind_at => Verdict::Remind { count },
             _ => Verdict::Fine,
         }
     }
@@ -69,7 +78,7 @@ mod tests {
     fn five_remind_and_ten_stop_and_any_difference_resets() {
         let mut guard = RepeatGuard::default();
         let verdicts: Vec<_> = (0..10)
-            .map(|_| guard.note("Read", &json!({"a": 1}), "same"))
+            .map(|_| guard.note("Read", &json!({"a": 1}), "same", false))
             .collect();
         assert_eq!(verdicts[4], Verdict::Remind { count: 5 });
         assert_eq!(verdicts[9], Verdict::Stop { count: 10 });
@@ -81,9 +90,26 @@ mod tests {
         );
         for i in 0..20 {
             assert_eq!(
-                guard.note("Read", &json!({"a": 1}), &format!("{i}")),
+                guard.note("Read", &json!({"a": 1}), &format!("{i}"), false),
                 Verdict::Fine
             );
         }
+    }
+
+    #[test]
+    fn a_small_model_is_told_at_the_first_repetition_and_stopped_at_the_fourth_call() {
+        let mut guard = RepeatGuard::default();
+        let verdicts: Vec<_> = (0..4)
+            .map(|_| guard.note("Bash", &json!({"command": "ls"}), "same", true))
+            .collect();
+        assert_eq!(
+            verdicts,
+            [
+                Verdict::Fine,
+                Verdict::Remind { count: 2 },
+                Verdict::Remind { count: 3 },
+                Verdict::Stop { count: 4 }
+            ]
+        );
     }
 }

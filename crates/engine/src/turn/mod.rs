@@ -253,7 +253,7 @@ impl Conversation {
                 }
                 self.shared.events.notice(
                     NoticeLevel::Warning,
-                    "The model API refused an image or document; it was left out and the request repeated.",
+                    "The model API refused an image or document; it was removed and the request repeated.",
                 );
             }
             Continue::StopHookObjected | Continue::Paused => {}

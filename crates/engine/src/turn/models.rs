@@ -91,10 +91,16 @@ pub(crate) fn choose(
     };
     let allows = |entry: &String| {
         let family = entry.chars().all(|letter| letter.is_ascii_lowercase());
+        // A version allows what extends it: `opus-5` also `claude-opus-5-5`.
+        let plain = |id: &str| id.strip_prefix("claude-").unwrap_or(id).to_owned();
+        let extends = plain(&resolved.id)
+            .strip_prefix(&plain(entry))
+            .is_some_and(|rest| rest.starts_with('-'));
         catalog.resolve(entry).id == resolved.id
             || entry
                 .strip_suffix('*')
                 .is_some_and(|beginning| resolved.id.starts_with(beginning))
+            || (extends && entry.contains('-'))
             || (family && resolved.id.split('-').any(|part| part == entry))
     };
     if available.iter().any(allows) {
@@ -155,6 +161,8 @@ mod tests {
         assert!(allowed(&["haiku"], "claude-haiku-4-5"));
         assert!(allowed(&["claude-haiku-4-5"], "claude-haiku-4-5"));
         assert!(!allowed(&["claude-haiku-4-5"], "claude-opus-4-5"));
+        assert!(allowed(&["opus-5"], "claude-opus-5-5"));
+        assert!(!allowed(&["opus-5-5"], "claude-opus-5"));
         assert!(!allowed(&["haiku"], "house-model"));
         assert!(!allowed(&[], "opus"));
         let refused = choose(&catalog, Some(&["haiku".to_owned()]), "opus");

@@ -8,7 +8,7 @@ use lathe_model::ModelError;
 use lathe_protocol::content::{Content, ContentBlock};
 use lathe_protocol::event::{NoticeLevel, TerminalReason, TurnResult};
 use lathe_protocol::message::StopReason;
-use lathe_protocol::record::Fact;
+use lathe_protocol::record::{Fact, TURN_DURATION};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Instant;
@@ -36,6 +36,8 @@ struct Ending {
     errors: Vec<String>,
     num_turns: u32,
     api_error_status: Option<u16>,
+    /// The word that SDK hosts know a failure of the model API by.
+    kind: Option<&'static str>,
 }
 
 impl Report {
@@ -90,8 +92,11 @@ impl Report {
         let ending = self.end(conversation, state, done);
         if ending.is_error {
             let hooks = &conversation.shared.hooks;
+            let reason = serde_json::to_value(ending.reason).unwrap_or_default();
+            let word = reason.as_str().unwrap_or("unknown");
+            let kind = ending.kind.unwrap_or(word);
             hooks
-                .stop_failure(ending.reason, &ending.text, &ending.errors)
+                .stop_failure(kind, ending.reason, &ending.text, &ending.errors)
                 .await;
         }
         conversation.shared.end_skills();
@@ -101,6 +106,7 @@ impl Report {
             extraction::extract_memory(conversation);
             side_questions::name_session(conversation);
         }
+        self.keep_duration(conversation);
         keep_totals(conversation).await;
         let ledger = &conversation.ledger;
         Arc::new(TurnResult {
@@ -127,6 +133,24 @@ impl Report {
         })
     }
 
+    /// Keeps how long the turn took, for a face that shows the conversation again.
+    fn keep_duration(&self, conversation: &mut Conversation) {
+        if !conversation.fixed.keeps_durations {
+            return;
+        }
+        let took = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let tokens = conversation.ledger.turn_usage().output_tokens;
+        let mut record = conversation
+            .records
+            .system(conversation.tip, TURN_DURATION, "");
+        record.content = None;
+        record.extra.insert("durationMs".to_owned(), took.into());
+        record
+            .extra
+            .insert("outputTokens".to_owned(), tokens.into());
+        conversation.append(record);
+    }
+
     /// The end in words, with its record in the conversation where it has one.
     fn end(&mut self, conversation: &mut Conversation, state: &LoopState, done: Done) -> Ending {
         let (reason, message) = match done {
@@ -146,12 +170,14 @@ impl Report {
             errors: Vec::new(),
             num_turns: state.model_calls,
             api_error_status: None,
+            kind: None,
         };
         match reason {
             TerminalReason::ApiError
             | TerminalReason::PromptTooLong
             | TerminalReason::ImageError => {
                 let (text, kind) = self.failure(conversation, state, message);
+                ending.kind = Some(kind);
                 ending.api_error_status = self.error.as_ref().and_then(ModelError::status);
                 let record = conversation
                     .records

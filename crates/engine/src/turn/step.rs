@@ -10,24 +10,31 @@ use crate::call::executor::{Delivered, Executor};
 use crate::context::room;
 use crate::conversation::extraction;
 use crate::conversation::magic_docs;
-use crate::conversation::records::reminder;
+use crate::conversation::model_switch::tell_takeover;
+use crate::conversation::records::{FailedRequest, reminder};
 use crate::conversation::{Conversation, Role, RunningTurn};
 use crate::turn::decide::{CallEnding, Failure, Phase, StepOutcome, StructuredOutcome};
 use crate::turn::frozen::Step;
 use crate::turn::guard::Verdict;
 use futures::StreamExt as _;
-use lathe_model::{Amendment, Delivery, MessageAssembler, ModelError, ModelRequest};
-use lathe_protocol::content::{ContentBlock, joined_text};
+use lathe_model::{
+    Amendment, CompletedBlock, Delivery, MessageAssembler, ModelError, ModelRequest, ToolInput,
+};
+use lathe_protocol::content::{ContentBlock, ToolUseBlock, joined_text};
 use lathe_protocol::display::Display;
-use lathe_protocol::event::Event;
+use lathe_protocol::event::{Event, NoticeLevel};
 use lathe_protocol::ids::RecordId;
 use lathe_protocol::message::StopReason;
-use lathe_protocol::record::{Fact, MessageRecord, RecordMessage};
+use lathe_protocol::record::{Fact, MessageRecord, Record, RecordMessage};
 use lathe_protocol::stream::{StreamEvent, StreamPiece};
+use lathe_settings::instructions::InstructionFile;
 use lathe_tools::structured_output;
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// After so long without a word of a server on this machine, the person is told why that may be.
+const SLOW_START: Duration = Duration::from_secs(5);
 
 /// The outcome of a step, with the parts that the turn reports.
 pub(crate) struct StepReport {
@@ -55,6 +62,9 @@ struct Attempt {
     base: Option<RecordId>,
     /// The id that this answer's records have in common.
     message_id: Option<String>,
+    /// A block that is complete, kept back until the next event: at the end of an answer that event says how it
+    /// ended and what it cost, which belongs into the record.
+    held: Option<Held>,
     ending: Option<CallEnding>,
     texts: Vec<String>,
     /// The calls with their results, for a hook that wants them together.
@@ -65,6 +75,26 @@ struct Attempt {
     forks: bool,
     /// Whether the answer in the caller's shape came, and that answer.
     structured: Option<(StructuredOutcome, serde_json::Value)>,
+}
+
+/// A complete block of an answer.
+struct Held {
+    record: MessageRecord,
+    /// The call that it is, with whether its arguments can be used.
+    call: Option<(ToolUseBlock, Option<ToolInput>)>,
+    /// How long it is kept back at most.
+    until: tokio::time::Instant,
+}
+
+/// How long a block is kept back at most.
+const HOLDING: Duration = Duration::from_millis(20);
+
+/// When a block that is kept back is due.
+async fn due(held: Option<&Held>) {
+    match held {
+        Some(held) => tokio::time::sleep_until(held.until).await,
+        None => std::future::pending().await,
+    }
 }
 
 impl Conversation {
@@ -88,33 +118,46 @@ impl Conversation {
         let mut attempt = self.attempt(turn, step);
         let asked = Instant::now();
         let mut error = None;
+        let slow = tokio::time::sleep(SLOW_START);
+        tokio::pin!(slow);
+        let mut waits_on_local = self.local_provider(&step.choices.model);
         loop {
             tokio::select! {
                 biased;
                 () = turn.cancel.cancelled() => {
                     self.ledger.note_api_time(asked.elapsed());
+                    self.keep_held(&mut attempt).await;
                     return self.cancelled(attempt, Phase::Streaming).await;
                 }
                 () = attempt.executor.next_done(), if attempt.executor.is_busy() => {
                     self.deliver(&mut attempt).await;
                 }
                 () = turn.steered.notified() => attempt.executor.interrupt_waiting(),
+                () = &mut slow, if waits_on_local.is_some() => {
+                    self.tell_slow_start(waits_on_local.take().as_deref());
+                }
+                () = due(attempt.held.as_ref()) => self.keep_held(&mut attempt).await,
                 delivery = deliveries.next() => match delivery {
                     None => break,
                     Some(Err(ModelError::Cancelled)) => {
                         self.ledger.note_api_time(asked.elapsed());
-                        return self.cancelled(attempt, Phase::Streaming).await;
+                        self.keep_held(&mut attempt).await;
+                    return self.cancelled(attempt, Phase::Streaming).await;
                     }
                     Some(Err(failure)) => {
                         error = Some(failure);
                         break;
                     }
                     Some(Ok(delivery)) => {
+                        if matches!(delivery, Delivery::Event(_)) {
+                            waits_on_local = None;
+                        }
                         let retracted = matches!(
                             delivery,
                             Delivery::Retracted { .. } | Delivery::FellBack { .. }
                         );
-                        if let Err(failure) = self.take(turn, step, &mut attempt, delivery).await {
+                        let taken = self.take(turn, step, &mut attempt, delivery, &amendment);
+                        if let Err(failure) = taken.await {
                             error = Some(failure);
                             break;
                         }
@@ -130,34 +173,69 @@ impl Conversation {
             }
         }
         drop(deliveries);
+        if error.is_none() {
+            self.keep_held(&mut attempt).await;
+        }
         self.ledger.note_api_time(asked.elapsed());
+        for remark in self.shared.session.provider.remarks() {
+            self.shared.events.notice(NoticeLevel::Warning, remark);
+        }
         if let Some(error) = error {
-            attempt
-                .executor
-                .stop("Not run: the answer it belongs to was lost.")
-                .await;
-            self.withdraw(turn, step, &mut attempt, "the model's answer was lost")
-                .await;
-            let failure = match &error {
-                ModelError::PromptTooLong { .. } | ModelError::RequestTooLarge(_) => {
-                    room::judge_compaction(self, None);
-                    Failure::PromptTooLong
-                }
-                ModelError::ImageTooLarge { .. } | ModelError::PdfTooLarge { .. } => {
-                    Failure::MediaRejected
-                }
-                _ => Failure::Other,
-            };
-            return StepReport {
-                outcome: StepOutcome::Failed(failure),
-                error: Some(error),
-                text: String::new(),
-                stop_reason: None,
-                records: Vec::new(),
-                structured: None,
-            };
+            return self.failed(turn, step, attempt, error).await;
         }
         self.run_out(turn, step, attempt).await
+    }
+
+    /// Ends a step whose answer was lost: its calls are stopped and the answer is withdrawn.
+    async fn failed(
+        &mut self,
+        turn: &RunningTurn,
+        step: &Step,
+        mut attempt: Attempt,
+        error: ModelError,
+    ) -> StepReport {
+        attempt
+            .executor
+            .stop("Not run: the answer it belongs to was lost.")
+            .await;
+        self.withdraw(turn, step, &mut attempt, "the model's answer was lost")
+            .await;
+        let failure = match &error {
+            ModelError::PromptTooLong { .. } | ModelError::RequestTooLarge(_) => {
+                room::judge_compaction(self, None);
+                Failure::PromptTooLong
+            }
+            ModelError::ImageTooLarge { .. } | ModelError::PdfTooLarge { .. } => {
+                Failure::MediaRejected
+            }
+            _ => Failure::Other,
+        };
+        StepReport {
+            outcome: StepOutcome::Failed(failure),
+            error: Some(error),
+            text: String::new(),
+            stop_reason: None,
+            records: Vec::new(),
+            structured: None,
+        }
+    }
+
+    /// The provider of a model, if it is on this machine.
+    fn local_provider(&self, model: &str) -> Option<String> {
+        let providers = self.shared.session.catalog.providers();
+        let entry = providers.get(providers.located(model).provider)?;
+        entry.is_local().then(|| entry.name.clone())
+    }
+
+    /// A server on this machine says nothing while it loads a model or reads a prompt.
+    fn tell_slow_start(&self, provider: Option<&str>) {
+        self.shared.events.notice(
+            NoticeLevel::Info,
+            format!(
+                "No answer yet: {} may be loading the model or reading the prompt.",
+                provider.unwrap_or("the server")
+            ),
+        );
     }
 
     fn attempt(&self, turn: &RunningTurn, step: &Step) -> Attempt {
@@ -169,6 +247,7 @@ impl Conversation {
             records: Vec::new(),
             base: self.tip,
             message_id: None,
+            held: None,
             ending: None,
             texts: Vec::new(),
             batch: Vec::new(),
@@ -184,11 +263,15 @@ impl Conversation {
         step: &Step,
         attempt: &mut Attempt,
         delivery: Delivery,
+        amendment: &Amendment,
     ) -> Result<(), ModelError> {
         match delivery {
-            Delivery::Requesting { .. } => self.shared.events.send(Event::Requesting),
+            Delivery::Requesting { .. } => {
+                self.shared.hooks.note_request();
+                self.shared.events.send(Event::Requesting);
+            }
             Delivery::Event(event) => {
-                self.take_event(attempt, event).await?;
+                self.take_event(attempt, event, amendment).await?;
                 // A face that reads slowly holds the stream back, but never a cancellation.
                 if self.shared.events.is_full() {
                     tokio::select! {
@@ -205,16 +288,28 @@ impl Conversation {
                 self.withdraw(turn, step, attempt, &reason).await;
             }
             Delivery::Retrying {
-                attempt,
+                attempt: number,
                 max_retries,
                 delay,
                 status,
                 error,
                 ..
             } => {
-                tracing::info!(attempt, ?status, error, "the model is asked again");
+                tracing::info!(attempt = number, ?status, error, "the model is asked again");
+                let failed = FailedRequest {
+                    attempt: number,
+                    max_retries,
+                    delay,
+                    status,
+                    error: &error,
+                };
+                let record = self.records.retry(self.tip, &failed);
+                self.append(record);
+                if attempt.blocks.is_empty() {
+                    attempt.base = self.tip;
+                }
                 self.shared.events.send(Event::Retrying {
-                    attempt,
+                    attempt: number,
                     max_retries,
                     delay,
                     status,
@@ -224,9 +319,12 @@ impl Conversation {
             Delivery::FellBack { from, to, reason } => {
                 self.model.clone_from(&to);
                 self.history.set_model(&to);
-                self.shared
-                    .events
-                    .send(Event::ModelFellBack { from, to, reason });
+                self.shared.events.send(Event::ModelFellBack {
+                    from: from.clone(),
+                    to: to.clone(),
+                    reason,
+                });
+                tell_takeover(&self.shared, &from, &to).await;
             }
         }
         Ok(())
@@ -236,6 +334,7 @@ impl Conversation {
         &mut self,
         attempt: &mut Attempt,
         event: StreamPiece,
+        amendment: &Amendment,
     ) -> Result<(), ModelError> {
         if matches!(event.event, StreamEvent::Ping) {
             return Ok(());
@@ -255,43 +354,74 @@ impl Conversation {
         } else {
             attempt.assembler.feed(&event.event)?
         };
-        let Some(completed) = completed else {
-            return Ok(());
-        };
-        if completed.block.is_blank() {
-            return Ok(());
+        self.keep_held(attempt).await;
+        if let Some(completed) = completed.filter(|completed| !completed.block.is_blank()) {
+            self.hold(attempt, completed, amendment);
         }
+        Ok(())
+    }
+
+    /// Shows a block that is complete, and keeps it back for a moment.
+    fn hold(&mut self, attempt: &mut Attempt, completed: CompletedBlock, amendment: &Amendment) {
         let Some(header) = attempt.assembler.header() else {
-            return Ok(());
+            return;
         };
         let parent = attempt.blocks.last().copied().or(attempt.base);
         if let ContentBlock::Text(text) = &completed.block {
             attempt.texts.push(text.text.clone());
         }
         let call = match &completed.block {
-            ContentBlock::ToolUse(call) => Some(call.clone()),
+            ContentBlock::ToolUse(call) => Some((call.clone(), completed.tool_input)),
             _ => None,
         };
         let mut record = self.records.assistant(parent, header, completed.block);
+        record.request_id = amendment.request_id();
         self.give_own_id(attempt, &mut record);
-        let uuid = self.append(record);
-        attempt.blocks.push(uuid);
-        attempt.records.push(uuid);
-        if let Some(call) = call {
-            let mut meant = call;
-            if let Some(name) = self.shared.session.tool_aliases.get(&meant.name) {
-                meant.name.clone_from(name);
-            }
-            attempt.forks |= meant.input.get("subagent_type").and_then(|it| it.as_str())
-                == Some(lathe_tools::agent::FORK);
-            let input = completed.tool_input.as_ref();
-            // A call that runs is known to have been made, however this process ends.
-            let _ = self.transcript.flush().await;
-            attempt.executor.submit(&meant, input, uuid);
-            // A call that was refused at once has its result already.
-            self.deliver(attempt).await;
+        self.shared.note_folder(&mut record);
+        attempt.blocks.push(record.uuid);
+        attempt.records.push(record.uuid);
+        self.shared.events.send(Event::Record {
+            record: Arc::new(record.clone()),
+            parent_tool_use_id: self.parent_tool_use_id.clone(),
+        });
+        attempt.held = Some(Held {
+            record,
+            call,
+            until: tokio::time::Instant::now() + HOLDING,
+        });
+    }
+
+    /// Appends a block that was kept back, and runs it if it is a call.
+    async fn keep_held(&mut self, attempt: &mut Attempt) {
+        let Some(Held {
+            mut record, call, ..
+        }) = attempt.held.take()
+        else {
+            return;
+        };
+        if let (Some(header), Some(RecordMessage::Assistant(message))) =
+            (attempt.assembler.header(), &mut record.message)
+        {
+            message.usage.clone_from(&header.usage);
+            message.stop_reason.clone_from(&header.stop_reason);
+            message.stop_sequence.clone_from(&header.stop_sequence);
         }
-        Ok(())
+        let uuid = record.uuid;
+        self.take_in(Record::Message(Box::new(record)));
+        self.tip = Some(uuid);
+        let Some((mut meant, input)) = call else {
+            return;
+        };
+        if let Some(name) = self.shared.session.tool_aliases.get(&meant.name) {
+            meant.name.clone_from(name);
+        }
+        attempt.forks |= meant.input.get("subagent_type").and_then(|it| it.as_str())
+            == Some(lathe_tools::agent::FORK);
+        // A call that runs is known to have been made, however this process ends.
+        let _ = self.transcript.flush().await;
+        attempt.executor.submit(&meant, input.as_ref(), uuid);
+        // A call that was refused at once has its result already.
+        self.deliver(attempt).await;
     }
 
     /// Sees to it that an answer's id is its own: what belongs together is known by it, and servers of
@@ -384,14 +514,16 @@ impl Conversation {
     /// Appends the results that are due, in the order of the calls.
     async fn deliver(&mut self, attempt: &mut Attempt) {
         let mut added = Vec::new();
+        let mut loaded = Vec::new();
         while let Some(delivered) = attempt.executor.deliver() {
-            self.deliver_one(attempt, delivered, &mut added);
+            self.deliver_one(attempt, delivered, &mut added, &mut loaded);
         }
         if !added.is_empty() {
             let record = self.records.meta(self.tip, reminder(&added.join("\n\n")));
             let uuid = self.append(record);
             attempt.records.push(uuid);
         }
+        self.shared.hooks.instructions_loaded(&loaded).await;
     }
 
     fn deliver_one(
@@ -399,6 +531,7 @@ impl Conversation {
         attempt: &mut Attempt,
         delivered: Delivered,
         added: &mut Vec<String>,
+        loaded: &mut Vec<InstructionFile>,
     ) {
         let Delivered {
             id,
@@ -413,7 +546,12 @@ impl Conversation {
         let (lines_added, lines_removed) = changed_lines(&result.display);
         self.ledger
             .note_call(result.elapsed, lines_added, lines_removed);
-        match self.guard.note(&name, &input, &result.content.text()) {
+        let window = room::window_of_model(self);
+        let is_small = crate::context::lean::is_small_model(&self.model, window);
+        match self
+            .guard
+            .note(&name, &input, &result.content.text(), is_small)
+        {
             Verdict::Fine => {}
             Verdict::Remind { count } => added.push(format!(
                 "You have made the same {name} call {count} times in a row with the same result. It won't change: try something else, or say what is in the way."
@@ -439,7 +577,14 @@ impl Conversation {
             attempt.ending.get_or_insert(ending);
         }
         added.extend(result.added_context);
-        added.extend(self.touched_instructions(&result.touched));
+        for file in self.touched_instructions(&result.touched) {
+            added.push(format!(
+                "Instructions that hold for this part of the project, from {}:\n{}",
+                file.path.display(),
+                file.text_with_notice()
+            ));
+            loaded.push(file);
+        }
         self.shared.integrations.extensions.touched(&result.touched);
         if name == structured_output::NAME && self.fixed.limits.structured_output {
             let valid = if result.is_error {
@@ -468,22 +613,13 @@ impl Conversation {
     }
 
     /// Instruction files that come with the files that were touched.
-    fn touched_instructions(&self, paths: &[std::path::PathBuf]) -> Vec<String> {
+    fn touched_instructions(&self, paths: &[std::path::PathBuf]) -> Vec<InstructionFile> {
         let mut instructions = self.shared.state.instructions.lock();
         let Some(instructions) = instructions.as_mut() else {
             return Vec::new();
         };
-        let mut texts = Vec::new();
-        for path in paths {
-            for file in instructions.on_touch(path) {
-                texts.push(format!(
-                    "Instructions that hold for this part of the project, from {}:\n{}",
-                    file.path.display(),
-                    file.text_with_notice()
-                ));
-            }
-        }
-        texts
+        let touched = paths.iter().flat_map(|path| instructions.on_touch(path));
+        touched.collect()
     }
 
     /// Keeps the task list with the session.
@@ -547,11 +683,11 @@ impl Conversation {
         };
         attempt
             .executor
-            .stop("The call was stopped: the person interrupted.")
+            .stop("The call was stopped: the user interrupted.")
             .await;
-        let mut added = Vec::new();
+        let (mut added, mut loaded) = (Vec::new(), Vec::new());
         while let Some(delivered) = attempt.executor.deliver() {
-            self.deliver_one(&mut attempt, delivered, &mut added);
+            self.deliver_one(&mut attempt, delivered, &mut added, &mut loaded);
         }
         if let Some(header) = attempt.assembler.header() {
             self.ledger.note_response(

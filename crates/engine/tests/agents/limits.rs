@@ -84,7 +84,7 @@ async fn sixteen_background_agents_finish_fail_and_are_killed_and_none_is_lost()
     // Every end is in the conversation, each exactly once.
     let all = whole(&place.requests_of("start them").pop().unwrap());
     assert!(
-        all.contains("16 agents work already"),
+        all.contains("16 agents are running already"),
         "the seventeenth is refused"
     );
     for agent in talk.session.tasks().agents() {

@@ -64,9 +64,9 @@ async fn a_plan_is_written_agreed_to_and_carried_out() {
     );
     assert!(place.project().join("a.txt").exists());
     let all = whole(&place.server.message_requests().pop().unwrap());
-    assert!(all.contains("They say: shorter, please"));
+    assert!(all.contains("Their feedback: shorter, please"));
     assert!(all.contains("not permitted in plan mode"));
-    assert!(all.contains("Plan mode is over"));
+    assert!(all.contains("Plan mode is off"));
     let file = talk.session.tasks().plan().file;
     assert!(file.starts_with(place.config().join("plans")));
     talk.finish().await;
@@ -100,7 +100,7 @@ async fn the_mode_of_the_command_line_tells_the_model_and_only_appends() {
     assert!(requests[0].last_user_text().contains("plan it"));
     let last = whole(requests.last().unwrap());
     assert_eq!(last.matches("Plan mode is on: read and think").count(), 1);
-    assert!(last.contains("Nobody can agree to the plan here"), "{last}");
+    assert!(last.contains("Nobody can approve the plan here"), "{last}");
     talk.finish().await;
 }
 

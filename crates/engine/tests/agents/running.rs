@@ -488,7 +488,7 @@ async fn an_agent_that_is_stopped_or_fails_says_so() {
             .await
             .unwrap_err()
             .to_string()
-            .contains("isn't running")
+            .contains("is no longer running")
     );
     talk.send("let one break");
     let results = talk.quiet().await;

@@ -158,7 +158,7 @@ async fn an_agent_that_is_asked_for_by_name_is_an_order_to_the_model() {
         .await;
     let request = whole(place.server.message_requests().last().unwrap());
     assert!(
-        request.contains("The person asks for the agent Explore by name"),
+        request.contains("The user asks for the agent Explore by name"),
         "{request}"
     );
     assert!(!request.contains("asks for the agent Plan"));

@@ -36,7 +36,7 @@ async fn talk_on(place: &Place, talk: &mut Talk, turns: usize) {
         .notices
         .iter()
         .filter(|(level, text)| {
-            *level == NoticeLevel::Warning && text.contains("not tried by itself any more")
+            *level == NoticeLevel::Warning && text.contains("automatic compaction is off")
         })
         .collect();
     assert_eq!(off.len(), 1, "{:?}", talk.seen.notices);

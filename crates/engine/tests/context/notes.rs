@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 fn wants_notes(request: &RecordedRequest) -> bool {
     request
         .last_user_text()
-        .contains("Bring the notes about this session up to date")
+        .contains("Update the notes about this session")
 }
 
 fn scenario() -> Scenario {
@@ -117,7 +117,7 @@ async fn no_notes_are_kept_unless_they_are_asked_for() {
 async fn a_document_that_was_read_is_kept_current_and_no_other_file_is_touched() {
     let scenario = Scenario::new().responder(|request| {
         let text = request.last_user_text();
-        if text.contains("kept current by itself") {
+        if text.contains("kept up to date automatically") {
             Reply::text("# MAGIC DOC: clocks\n\nThere are two clocks.")
         } else if text.contains("look") && request.last_results().is_empty() {
             Reply::tool_use("Read", json!({"file_path": "clocks.md"}))

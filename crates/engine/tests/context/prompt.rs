@@ -196,7 +196,7 @@ async fn a_stale_task_list_is_recalled_after_ten_calls() {
         .filter(|index| {
             requests[*index]
                 .last_user_text()
-                .contains("has not been touched for a while")
+                .contains("has not changed for a while")
         })
         .collect();
     assert_eq!(reminded.len(), 1, "{reminded:?}");

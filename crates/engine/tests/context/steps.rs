@@ -28,7 +28,8 @@ async fn a_choice_during_a_step_takes_effect_with_the_next_step() {
     talk.send(Prompt::new("go"));
     place.server.gate("answering").wait_reached(1).await;
     let model = talk.session.model();
-    model.set(Some("other-house")).unwrap();
+    let switching = model.switch(Some("other-house"), lathe_engine::SwitchSource::Sdk);
+    switching.await.unwrap();
     model.set_effort(Some("low")).unwrap();
     place.server.gate("answering").release();
     let result = talk.result().await;

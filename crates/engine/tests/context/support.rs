@@ -101,6 +101,7 @@ impl Place {
             variables,
             home: Some(root.join("home")),
             cwd: self.project(),
+            ..Environment::default()
         }
     }
 

@@ -21,7 +21,7 @@ use lathe_settings::schema::{Effort, HookGroup};
 use read::FileContext;
 use serde::Serialize;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 /// The definition of a sub-agent.
@@ -213,10 +213,16 @@ impl AgentCatalog {
             let definition = read::of_file(&path, &reach, &context, &mut problems);
             (definition, problems)
         });
+        // Of several files in one folder, the first is used.
+        let mut names = HashSet::new();
         for (definition, mut problems) in read {
             self.problems.append(&mut problems);
-            if let Some(definition) = definition {
-                self.insert(definition);
+            match definition {
+                Some(definition) if names.insert(definition.name.clone()) => {
+                    self.insert(definition);
+                }
+                Some(definition) => self.hidden.push(definition),
+                None => {}
             }
         }
     }
@@ -228,17 +234,23 @@ impl AgentCatalog {
         };
         let reach = Reach::inside(&plugin.root);
         for path in &plugin.agents {
-            let files = if path.is_dir() {
+            let (base, files) = if path.is_dir() {
                 let files = files::markdown_files(path, &mut self.problems);
-                files.into_iter().map(|file| path.join(file)).collect()
+                (path.as_path(), files)
             } else {
-                vec![path.clone()]
+                let name = path.file_name().map(PathBuf::from);
+                (path.parent().unwrap_or(path), Vec::from_iter(name))
             };
             for file in files {
                 if let Some(mut definition) =
-                    read::of_file(&file, &reach, &context, &mut self.problems)
+                    read::of_file(&base.join(&file), &reach, &context, &mut self.problems)
                 {
-                    definition.name = format!("{}:{}", plugin.name, definition.name);
+                    // Folders are part of the name, as for commands.
+                    let folders = file.parent().into_iter().flat_map(Path::components);
+                    let folders: String = folders
+                        .map(|part| format!("{}:", part.as_os_str().to_string_lossy()))
+                        .collect();
+                    definition.name = format!("{}:{folders}{}", plugin.name, definition.name);
                     definition.prompt = plugin.expand(&definition.prompt);
                     self.insert(definition);
                 }

@@ -30,7 +30,7 @@ const MODES: [(&str, PermissionMode); 6] = [
 ];
 
 /// The known keys.
-const KEYS: [&str; 21] = [
+pub(super) const KEYS: [&str; 21] = [
     "name",
     "description",
     "tools",
@@ -100,15 +100,25 @@ pub(crate) fn of_text(
     let mut document = front_matter::parse(file, text, &mut found);
     let body = std::mem::take(&mut document.body);
     let mut fields = Fields::new(file, std::mem::take(&mut document.fields), &mut found);
-    // A plugin's agent has the name of its file. Elsewhere, a file without a name may be a note
-    // beside the agents; it is skipped silently.
-    if !fields.has("name") {
+    // A plugin's agent has the name of its file unless it names itself. Elsewhere, a file without a
+    // name may be a note beside the agents; it is skipped silently.
+    if let ExtensionSource::Plugin(plugin) = &context.source {
         let stem = file.file_stem().and_then(|stem| stem.to_str());
-        let of_plugin = matches!(context.source, ExtensionSource::Plugin(_));
-        match stem.filter(|_| of_plugin && fields.has("description")) {
-            Some(stem) => fields.set("name", stem),
-            None => return None,
+        if let Some(stem) = stem.filter(|_| !fields.has("name")) {
+            fields.set("name", stem);
         }
+        if !fields.has("description") {
+            let why = "is missing, so the model can't know when to use the agent";
+            fields.report(
+                "description",
+                why,
+                Some("say when the agent should be used"),
+            );
+            fields.set("description", &format!("An agent of the plugin {plugin}"));
+        }
+    }
+    if !fields.has("name") {
+        return None;
     }
     let definition = definition(&mut fields, &body, context);
     problems.append(&mut found);
@@ -183,12 +193,11 @@ fn definition(
         return None;
     };
     if prompt.trim().is_empty() {
-        fields.report_fatal(
+        fields.report(
             "prompt",
-            format!("the agent {name} has none, so it is ignored"),
-            "write the agent's instructions below the front matter",
+            format!("the agent {name} has no instructions but its description"),
+            Some("write them below the front matter"),
         );
-        return None;
     }
     let mut definition =
         AgentDefinition::new(name, description, prompt.trim(), context.source.clone());

@@ -1,45 +1,13 @@
 use super::*;
-use lathe_settings::{Environment, Places, Trust};
+use crate::test_folders::{TestFolders, write};
+use lathe_settings::Trust;
 use serde_json::json;
-use tempfile::TempDir;
-
-struct Surroundings {
-    _folder: TempDir,
-    root: PathBuf,
-    places: Places,
-}
-
-/// A home, a repository with a folder inside, and a company's folder.
-fn surroundings() -> Surroundings {
-    let folder = tempfile::tempdir().unwrap();
-    let root = std::fs::canonicalize(folder.path()).unwrap();
-    for path in ["home", "repo/.git", "repo/inner", "managed"] {
-        std::fs::create_dir_all(root.join(path)).unwrap();
-    }
-    let environment = Environment {
-        home: Some(root.join("home")),
-        cwd: root.join("repo/inner"),
-        ..Environment::default()
-    };
-    let places = Places::with_managed(environment, root.join("managed"));
-    Surroundings {
-        _folder: folder,
-        root,
-        places,
-    }
-}
-
-fn write(root: &Path, file: &str, text: &str) {
-    let file = root.join(file);
-    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-    std::fs::write(file, text).unwrap();
-}
 
 fn agent(description: &str) -> String {
     format!("---\nname: worker\ndescription: {description}\n---\nPrompt of {description}.\n")
 }
 
-fn load(at: &Surroundings, trust: &Trust, flags: &[Value]) -> AgentCatalog {
+fn load(at: &TestFolders, trust: &Trust, flags: &[Value]) -> AgentCatalog {
     AgentCatalog::load(&Sources::new(&at.places, trust, None), flags)
 }
 
@@ -76,7 +44,7 @@ fn the_built_in_agents_are_whole_and_small() {
 
 #[test]
 fn the_definition_with_the_highest_precedence_is_used() {
-    let at = surroundings();
+    let at = TestFolders::new("repo/inner");
     let root = &at.root;
     let look = |flags: &[Value]| {
         load(&at, &Trust::Trusted, flags)
@@ -130,7 +98,7 @@ fn the_definition_with_the_highest_precedence_is_used() {
 
 #[test]
 fn every_key_is_read() {
-    let at = surroundings();
+    let at = TestFolders::new("repo/inner");
     write(
         &at.root,
         "repo/.lathe/agents/full.md",
@@ -164,7 +132,7 @@ fn every_key_is_read() {
 
 #[test]
 fn nothing_of_an_untrusted_folder_runs_or_widens_anything() {
-    let at = surroundings();
+    let at = TestFolders::new("repo/inner");
     write(
         &at.root,
         "repo/.lathe/agents/x.md",
@@ -180,7 +148,7 @@ fn nothing_of_an_untrusted_folder_runs_or_widens_anything() {
 
 #[test]
 fn a_bad_field_is_reported_with_its_line_and_the_rest_is_used() {
-    let at = surroundings();
+    let at = TestFolders::new("repo/inner");
     write(
         &at.root,
         "repo/.lathe/agents/x.md",
@@ -212,7 +180,7 @@ fn a_bad_field_is_reported_with_its_line_and_the_rest_is_used() {
 
 #[test]
 fn notes_are_ignored_and_incomplete_agents_are_reported() {
-    let at = surroundings();
+    let at = TestFolders::new("repo/inner");
     let root = &at.root;
     write(
         root,
@@ -241,24 +209,39 @@ fn notes_are_ignored_and_incomplete_agents_are_reported() {
     );
     write(root, "repo/.lathe/agents/d.txt", &agent("not markdown"));
     let catalog = load(&at, &Trust::Trusted, &[]);
-    assert_eq!(catalog.len(), AgentCatalog::builtin().len());
-    let fields: Vec<&str> = catalog
+    assert_eq!(catalog.len(), AgentCatalog::builtin().len() + 1);
+    let fields: Vec<(&str, bool)> = catalog
         .problems
         .iter()
-        .map(|problem| problem.field.as_str())
+        .map(|problem| (problem.field.as_str(), problem.fatal))
         .collect();
-    assert_eq!(fields, ["description", "prompt", "name"]);
-    assert!(
-        catalog
-            .problems
-            .iter()
-            .all(|problem| problem.fatal && problem.fix.is_some())
+    // An agent without instructions works by its description.
+    assert_eq!(
+        fields,
+        [("description", true), ("prompt", false), ("name", true)]
     );
+    assert!(catalog.problems.iter().all(|problem| problem.fix.is_some()));
+    assert_eq!(catalog.get("b").unwrap().prompt, "");
+}
+
+#[test]
+fn of_two_agents_of_one_name_in_a_folder_the_first_file_counts() {
+    let at = TestFolders::new("repo/inner");
+    for (file, words) in [("a", "first"), ("b", "second")] {
+        write(
+            &at.root,
+            &format!("repo/.claude/agents/{file}.md"),
+            &format!("---\nname: twin\ndescription: {words}\n---\nPrompt\n"),
+        );
+    }
+    let catalog = load(&at, &Trust::Trusted, &[]);
+    assert_eq!(catalog.get("twin").unwrap().description, "first");
+    assert_eq!(catalog.hidden.len(), 1);
 }
 
 #[test]
 fn json_of_the_command_line_is_held_to_the_same_rules() {
-    let at = surroundings();
+    let at = TestFolders::new("repo/inner");
     let flags = json!({
         "good": {"description": "d", "prompt": "p", "tools": ["Read"], "maxTurns": 3, "background": false, "model": "inherit"},
         "no-prompt": {"description": "d"},
@@ -278,7 +261,7 @@ fn json_of_the_command_line_is_held_to_the_same_rules() {
 
 #[test]
 fn a_server_without_command_or_url_is_reported_and_the_others_are_used() {
-    let at = surroundings();
+    let at = TestFolders::new("repo/inner");
     write(
         &at.root,
         "repo/.claude/agents/a.md",
@@ -298,7 +281,7 @@ fn a_server_without_command_or_url_is_reported_and_the_others_are_used() {
 
 #[test]
 fn agents_of_plugins_have_a_prefix_and_can_not_widen_permissions() {
-    let at = surroundings();
+    let at = TestFolders::new("repo/inner");
     let root = &at.root;
     write(
         root,
@@ -333,7 +316,7 @@ fn agents_of_plugins_have_a_prefix_and_can_not_widen_permissions() {
 
 #[test]
 fn agents_are_read_as_other_programs_write_them() {
-    let at = surroundings();
+    let at = TestFolders::new("repo/inner");
     write(
         &at.root,
         "repo/.claude/agents/t.md",
@@ -349,14 +332,19 @@ fn agents_are_read_as_other_programs_write_them() {
 
 #[test]
 fn an_agent_of_a_plugin_without_a_name_has_that_of_its_file() {
-    let at = surroundings();
+    let at = TestFolders::new("repo/inner");
     let root = &at.root;
     write(
         root,
         "plugin/agents/tester.md",
         "---\ndescription: d\n---\nPrompt\n",
     );
-    write(root, "plugin/agents/README.md", "# Notes\n");
+    write(root, "plugin/agents/plain.md", "Only instructions.\n");
+    write(
+        root,
+        "plugin/agents/web/inner.md",
+        "---\nname: css\ndescription: d\n---\nPrompt\n",
+    );
     let plugin = PluginContribution {
         name: "kit".into(),
         root: root.join("plugin"),
@@ -367,13 +355,23 @@ fn an_agent_of_a_plugin_without_a_name_has_that_of_its_file() {
     let sources = Sources::new(&at.places, &Trust::Trusted, None).with_plugins(vec![plugin]);
     let catalog = AgentCatalog::load(&sources, &[]);
     assert_eq!(catalog.get("tester").unwrap().name, "kit:tester");
-    assert_eq!(catalog.len(), AgentCatalog::builtin().len() + 1);
-    assert_eq!(catalog.problems, []);
+    assert_eq!(catalog.len(), AgentCatalog::builtin().len() + 3);
+    // Folders are part of the name, and a file without front matter is an agent too.
+    assert_eq!(catalog.get("css").unwrap().name, "kit:web:css");
+    let plain = catalog.get("kit:plain").unwrap();
+    assert_eq!(plain.prompt, "Only instructions.");
+    assert_eq!(plain.description, "An agent of the plugin kit");
+    let reported: Vec<(&str, bool)> = catalog
+        .problems
+        .iter()
+        .map(|problem| (problem.field.as_str(), problem.fatal))
+        .collect();
+    assert_eq!(reported, [("description", false)]);
 }
 
 #[test]
 fn a_misspelt_key_is_reported_and_keys_of_other_programs_are_not() {
-    let here = surroundings();
+    let here = TestFolders::new("repo/inner");
     write(
         &here.root,
         "repo/.lathe/agents/a.md",
@@ -406,4 +404,18 @@ fn a_misspelt_key_is_reported_and_keys_of_other_programs_are_not() {
         ]
     );
     assert!(catalog.get("a").is_some());
+}
+
+#[test]
+fn the_page_of_agents_names_every_key_and_every_built_in_agent() {
+    let page = include_str!("../../../../docs/agents.md");
+    // `prompt` is a key of JSON; in a file it is the body.
+    let keys = read::KEYS.iter().filter(|key| **key != "prompt");
+    for key in keys {
+        let written = [format!("`{key}`"), format!("`{key}: ")];
+        assert!(written.iter().any(|key| page.contains(key)), "{key}");
+    }
+    for (name, _) in BUILTIN {
+        assert!(page.contains(&format!("`{name}`")), "{name}");
+    }
 }

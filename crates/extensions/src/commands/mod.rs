@@ -42,10 +42,12 @@ pub struct Command {
 
 impl From<&Skill> for Command {
     fn from(skill: &Skill) -> Self {
+        let shown = skill.about.display_name.iter();
+        let shown = shown.filter(|name| !name.contains(char::is_whitespace));
         Self {
             name: skill.name.clone(),
-            aliases: Vec::new(),
-            description: skill.description.clone(),
+            aliases: shown.cloned().chain(skill.typed_name()).collect(),
+            description: one_line(&skill.description),
             argument_hint: skill.argument_hint.clone(),
             action: CommandAction::Prompt,
             hidden: !skill.user_invocable,
@@ -74,6 +76,16 @@ impl From<BuiltinCommand> for Command {
             source: ExtensionSource::Builtin,
             path: None,
         }
+    }
+}
+
+/// A description without line breaks.
+fn one_line(text: &str) -> String {
+    if text.contains('\n') {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        words.join(" ")
+    } else {
+        text.to_owned()
     }
 }
 
@@ -183,10 +195,10 @@ impl CommandRegistry {
                 .iter()
                 .find(|command| command.action == action);
         }
-        let named = |command: &&Command| {
-            command.name == name || command.aliases.iter().any(|alias| alias == name)
-        };
-        if let Some(found) = self.commands.iter().find(named) {
+        let named = |command: &&Command| command.name == name;
+        let by_alias = |command: &&Command| command.aliases.iter().any(|alias| alias == name);
+        let found = self.commands.iter().find(named);
+        if let Some(found) = found.or_else(|| self.commands.iter().find(by_alias)) {
             return Some(found);
         }
         let mut short = self.commands.iter().filter(|command| {

@@ -174,3 +174,19 @@ fn names_for_hosts_are_those_of_the_registry() {
     // A plugin's name alone matches its commands.
     assert_eq!(registry.nearest("p")[..2], ["p:clear", "p:own"]);
 }
+
+#[test]
+fn the_page_of_commands_names_every_built_in_one() {
+    let page = include_str!("../../../../docs/commands.md");
+    let missing: Vec<&str> = BuiltinCommand::ALL
+        .iter()
+        .map(|command| command.declaration())
+        .filter(|declared| !declared.hidden)
+        .map(|declared| declared.name)
+        .filter(|name| {
+            let ends = ["`", " "].map(|end| format!("`/{name}{end}"));
+            !ends.iter().any(|written| page.contains(written))
+        })
+        .collect();
+    assert_eq!(missing, Vec::<&str>::new());
+}

@@ -478,14 +478,10 @@ impl Reader<'_> {
                 let field = format!("mcpServers.{}", plain(&name, 60));
                 let mut refuse =
                     |message: &str| self.problems.push(Problem::field(&file, &field, message));
-                let fits = !name.is_empty()
-                    && name
-                        .chars()
-                        .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
-                if !fits {
-                    refuse(
-                        "a server's name may hold only letters, digits, hyphens and underscores",
-                    );
+                let has_other =
+                    name.contains(|c: char| c.is_control() || matches!(c, '/' | '\\' | ':'));
+                if name.trim().is_empty() || has_other {
+                    refuse("a server's name has no `/`, `:` and control characters; rename it");
                     continue;
                 }
                 let Value::Object(mut server) = expand(server, plugin) else {

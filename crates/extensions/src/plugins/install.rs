@@ -272,7 +272,7 @@ impl PluginManager {
         let entry = marketplace.find(&id.name).ok_or_else(|| {
             let why = marketplace.renamed(&id.name).unwrap_or_else(|| {
                 format!(
-                    "the marketplace {} doesn't list {} any more",
+                    "the marketplace {} no longer lists {}",
                     id.marketplace, id.name
                 )
             });

@@ -69,13 +69,13 @@ pub struct BadName {
 /// # Errors
 /// If it is invalid.
 pub fn check_plugin(name: &str) -> Result<(), BadName> {
-    check(name, &['-', '_'])
+    check(name)
 }
 
 /// # Errors
 /// If it is invalid or reserved.
 pub fn check_marketplace(name: &str) -> Result<(), BadName> {
-    check(name, &['-', '_', '.'])?;
+    check(name)?;
     if RESERVED.contains(&name) {
         return Err(BadName {
             name: name.to_owned(),
@@ -85,7 +85,7 @@ pub fn check_marketplace(name: &str) -> Result<(), BadName> {
     Ok(())
 }
 
-fn check(name: &str, others: &[char]) -> Result<(), BadName> {
+fn check(name: &str) -> Result<(), BadName> {
     let bad = |why| {
         Err(BadName {
             name: super::plain(name, LONGEST),
@@ -103,9 +103,9 @@ fn check(name: &str, others: &[char]) -> Result<(), BadName> {
     }
     if !name
         .chars()
-        .all(|character| character.is_ascii_alphanumeric() || others.contains(&character))
+        .all(|character| character.is_ascii_alphanumeric() || "-_.".contains(character))
     {
-        return bad("may hold only letters, digits, hyphens and underscores");
+        return bad("may hold only letters, digits, hyphens, underscores and dots");
     }
     if name.contains("..") {
         return bad("may not hold two dots in a row");
@@ -157,8 +157,10 @@ mod tests {
         }
         assert!(check_plugin(&"a".repeat(65)).is_err());
         assert!(check_plugin("code-review_2").is_ok());
-        assert!(check_marketplace("acme.tools").is_ok());
-        assert!(check_marketplace("a..b").is_err());
+        for check in [check_plugin, check_marketplace] {
+            assert!(check("acme.tools").is_ok());
+            assert!(check("a..b").is_err());
+        }
         assert!(check_marketplace(INLINE).is_err());
     }
 

@@ -177,6 +177,13 @@ const REPLACED_TOOLS: [(&str, &str); 3] = [
     ("NotebookRead", "use Read"),
 ];
 
+/// What replaces a tool of other programs that no session here offers.
+#[must_use]
+pub fn replacement_of_tool(name: &str) -> Option<&'static str> {
+    let found = REPLACED_TOOLS.iter().find(|(known, _)| *known == name);
+    found.map(|(_, fix)| *fix)
+}
+
 fn unknown_tools<'a>(
     file: Option<&Path>,
     key: &str,
@@ -188,9 +195,9 @@ fn unknown_tools<'a>(
     tools
         .filter_map(|rule| {
             let name = rule.split('(').next().unwrap_or(rule);
-            let (name, fix) = REPLACED_TOOLS.iter().find(|(known, _)| *known == name)?;
+            let fix = replacement_of_tool(name)?;
             let message = format!("no session has the tool {name}");
-            Some(Problem::field(file, key, message).fix(*fix))
+            Some(Problem::field(file, key, message).fix(fix))
         })
         .collect()
 }

@@ -5,6 +5,7 @@
 //! matter of all of them and keeps no bodies; [`Skill::body`] reads the file on use, so that edits
 //! take effect at once. [`listing`] renders the list for the model.
 
+mod command_files;
 pub mod listing;
 mod read;
 #[cfg(test)]
@@ -16,9 +17,11 @@ use crate::front_matter;
 use crate::plugin::PluginContribution;
 use crate::problem::Problem;
 use crate::source::{ExtensionSource, Folder, Kind, Sources};
+use command_files::command_files;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use indexmap::IndexMap;
 use indexmap::map::Entry;
+use lathe_protocol::command::Invocation;
 use lathe_settings::schema::{Effort, HookGroup, SkillOverride};
 use read::FileContext;
 use serde::Serialize;
@@ -75,12 +78,17 @@ pub struct SkillRun {
     /// Permission rules that are allowed while it runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allowed_tools: Vec<String>,
+    /// Permission rules that are denied while it runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub disallowed_tools: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effort: Option<Effort>,
     /// True if it runs in a sub-agent instead of the conversation (`context: fork`).
     pub fork: bool,
+    /// True if a forked skill runs in the background.
+    pub background: bool,
     /// The agent that a forked skill runs as.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
@@ -182,7 +190,7 @@ impl Skill {
                 match files::read(path, &Reach::Anywhere, &mut problems) {
                     Some(text) => text,
                     None => {
-                        let gone = Problem::fatal(path, "can't be read any more");
+                        let gone = Problem::fatal(path, "can no longer be read");
                         return Err(problems.pop().unwrap_or(gone));
                     }
                 }
@@ -195,10 +203,15 @@ impl Skill {
 
     /// The values of its placeholders.
     #[must_use]
-    pub fn values<'a>(&'a self, arguments: &'a str, session_id: &str) -> Values<'a> {
+    pub fn values<'a>(&'a self, arguments: &'a str, session_id: &str, effort: &str) -> Values<'a> {
         let mut variables = self.variables();
-        for name in ["LATHE_SESSION_ID", "CLAUDE_SESSION_ID"] {
-            variables.push((name.to_owned(), session_id.to_owned()));
+        for (name, value) in [
+            ("LATHE_SESSION_ID", session_id),
+            ("CLAUDE_SESSION_ID", session_id),
+            ("LATHE_EFFORT", effort),
+            ("CLAUDE_EFFORT", effort),
+        ] {
+            variables.push((name.to_owned(), value.to_owned()));
         }
         Values {
             arguments,
@@ -210,6 +223,16 @@ impl Skill {
     /// Its `allowed-tools` with the variables of folders expanded.
     #[must_use]
     pub fn allowed_tools(&self) -> Vec<String> {
+        self.expanded(&self.run.allowed_tools)
+    }
+
+    /// Its `disallowed-tools`, expanded alike.
+    #[must_use]
+    pub fn disallowed_tools(&self) -> Vec<String> {
+        self.expanded(&self.run.disallowed_tools)
+    }
+
+    fn expanded(&self, rules: &[String]) -> Vec<String> {
         let variables = self.variables();
         let expand = |rule: &String| {
             let names = variables.iter();
@@ -217,7 +240,7 @@ impl Skill {
                 rule.replace(&format!("${{{name}}}"), value)
             })
         };
-        self.run.allowed_tools.iter().map(expand).collect()
+        rules.iter().map(expand).collect()
     }
 
     /// The folders of the plugin, the project and the skill, by name.
@@ -234,6 +257,18 @@ impl Skill {
             }
         }
         variables
+    }
+
+    /// The name to type if its own can't be typed after a slash, as one with blanks.
+    #[must_use]
+    pub fn typed_name(&self) -> Option<String> {
+        if Invocation::parse(&format!("/{}", self.name))
+            .is_some_and(|typed| typed.name == self.name)
+        {
+            return None;
+        }
+        let parts: Vec<String> = self.name.split(':').map(read::typable).collect();
+        Some(parts.join(":"))
     }
 
     /// True if it is listed only once a matching file was touched.
@@ -406,6 +441,7 @@ impl SkillCatalog {
         let read = files::for_each(&places, |path| {
             let context = FileContext {
                 name: file_name(path),
+                named_inside: false,
                 form: SkillForm::Skill,
                 source: folder.source.clone(),
                 trusted: folder.trusted,
@@ -431,20 +467,22 @@ impl SkillCatalog {
 
     fn load_commands(&mut self, folder: &Folder) {
         let reach = Reach::of(folder.trusted, &folder.base);
-        let files = files::markdown_files(&folder.path, &mut self.problems);
-        let read = files::for_each(&files, |file| {
+        let files = command_files(files::markdown_files(&folder.path, &mut self.problems));
+        let read = files::for_each(&files, |command| {
             let context = FileContext {
-                name: command_name(file),
+                name: command.name.clone(),
+                named_inside: false,
                 form: SkillForm::Command,
                 source: folder.source.clone(),
                 trusted: folder.trusted,
                 variables: self.variables.clone(),
             };
-            read_file(&folder.path.join(file), &reach, &context)
+            read_file(&folder.path.join(&command.file), &reach, &context)
         });
-        for read in read {
+        for (command, read) in files.into_iter().zip(read) {
             if let Some(mut skill) = self.take(read) {
                 skill.condition.base = Some(folder.base.clone());
+                skill.folder = command.folder.map(|inner| folder.path.join(inner));
                 self.insert(skill);
             }
         }
@@ -454,8 +492,9 @@ impl SkillCatalog {
         let own = plugin.variables().into_iter();
         let variables: Arc<[(String, String)]> =
             own.chain(self.variables.iter().cloned()).collect();
-        let context = |name: String, form| FileContext {
+        let context = |name: String, form, named_inside| FileContext {
             name: format!("{}:{name}", plugin.name),
+            named_inside,
             form,
             source: ExtensionSource::Plugin(plugin.name.clone()),
             trusted: plugin.trusted,
@@ -463,7 +502,8 @@ impl SkillCatalog {
         };
         let reach = Reach::inside(&plugin.root);
         for path in &plugin.skills {
-            let folders = if path.join(FILE).is_file() {
+            let is_skill = path.join(FILE).is_file();
+            let folders = if is_skill {
                 vec![path.clone()]
             } else {
                 files::folders_in(path, &mut self.problems)
@@ -475,7 +515,7 @@ impl SkillCatalog {
                 } else {
                     file_name(&folder)
                 };
-                let context = context(name, SkillForm::Skill);
+                let context = context(name, SkillForm::Skill, is_skill);
                 if let Some(mut skill) = self.take(read_file(&folder.join(FILE), &reach, &context))
                 {
                     skill.condition.base = Some(plugin.root.clone());
@@ -485,17 +525,18 @@ impl SkillCatalog {
             }
         }
         for path in &plugin.commands {
-            let files = if path.is_dir() {
-                files::markdown_files(path, &mut self.problems)
-                    .into_iter()
-                    .map(|file| (path.join(&file), command_name(&file)))
-                    .collect()
+            let (base, files) = if path.is_dir() {
+                let files = files::markdown_files(path, &mut self.problems);
+                (path.as_path(), files)
             } else {
-                vec![(path.clone(), command_name(Path::new(&file_name(path))))]
+                let folder = path.parent().unwrap_or(path);
+                (folder, vec![PathBuf::from(file_name(path))])
             };
-            for (file, name) in files {
-                let context = context(name, SkillForm::Command);
-                if let Some(skill) = self.take(read_file(&file, &reach, &context)) {
+            for command in command_files(files) {
+                let context = context(command.name, SkillForm::Command, false);
+                let file = base.join(&command.file);
+                if let Some(mut skill) = self.take(read_file(&file, &reach, &context)) {
+                    skill.folder = command.folder.map(|inner| base.join(inner));
                     self.insert(skill);
                 }
             }
@@ -506,6 +547,7 @@ impl SkillCatalog {
         for (name, text) in BUILTIN {
             let context = FileContext {
                 name: name.to_owned(),
+                named_inside: false,
                 form: SkillForm::Skill,
                 source: ExtensionSource::Builtin,
                 trusted: true,
@@ -566,6 +608,7 @@ impl SkillCatalog {
                 && matches!(skill.source, ExtensionSource::Plugin(_))
         })
         .or_else(|| only(&|skill| skill.about.display_name.as_deref() == Some(name)))
+        .or_else(|| only(&|skill| skill.typed_name().as_deref() == Some(name)))
     }
 
     /// All skills, highest precedence first.
@@ -645,16 +688,6 @@ fn file_name(path: &Path) -> String {
     path.file_name()
         .map(|name| name.to_string_lossy().into_owned())
         .unwrap_or_default()
-}
-
-/// `frontend/fix.md` is `frontend:fix`.
-fn command_name(file: &Path) -> String {
-    let parts: Vec<String> = file
-        .with_extension("")
-        .components()
-        .map(|part| part.as_os_str().to_string_lossy().into_owned())
-        .collect();
-    parts.join(":")
 }
 
 /// The built-in skills in the order of listings.

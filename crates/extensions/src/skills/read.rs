@@ -12,12 +12,17 @@ use std::sync::Arc;
 /// The maximum length of a description in the open format; longer ones work but are reported.
 const LONGEST_DESCRIPTION: usize = 1_024;
 const LONGEST_NAME: usize = 64;
+/// The maximum length of a line of the text that stands for a missing description.
+const LONGEST_FIRST_WORDS: usize = 100;
 
 /// The context of a skill's file.
 #[derive(Debug, Clone)]
 pub(crate) struct FileContext {
     /// The name of the folder or file, prefixed by those of parent folders.
     pub(crate) name: String,
+    /// True if `name` in the front matter takes precedence over the folder's, as for a skill that a
+    /// plugin's manifest points to.
+    pub(crate) named_inside: bool,
     pub(crate) form: SkillForm,
     pub(crate) source: ExtensionSource,
     pub(crate) trusted: bool,
@@ -74,6 +79,13 @@ pub(crate) fn of_text(
         }
     };
     let when_to_use = fields.text("when_to_use");
+    let about = SkillAbout {
+        display_name: display_name(&mut fields, &name),
+        version: fields.text("version"),
+        license: fields.text("license"),
+        compatibility: fields.text("compatibility"),
+        metadata: fields.words("metadata"),
+    };
     let mut skill = Skill {
         name,
         text: SkillText {
@@ -92,13 +104,7 @@ pub(crate) fn of_text(
         },
         model_invocable: !fields.flag("disable-model-invocation").unwrap_or(false),
         user_invocable: fields.flag("user-invocable").unwrap_or(true),
-        about: SkillAbout {
-            display_name: fields.text("name").filter(|name| !is_own(name, context)),
-            version: fields.text("version"),
-            license: fields.text("license"),
-            compatibility: fields.text("compatibility"),
-            metadata: fields.words("metadata"),
-        },
+        about,
         form: context.form,
         source: context.source.clone(),
         folder: None,
@@ -120,15 +126,17 @@ pub(crate) fn of_text(
     Some(skill)
 }
 
-/// True if a name in the front matter is that of the folder or file.
-fn is_own(name: &str, context: &FileContext) -> bool {
-    context.name.rsplit(':').next() == Some(name)
+/// `name` in the front matter, if it differs from the name to type.
+fn display_name(fields: &mut Fields<'_>, name: &str) -> Option<String> {
+    let own = name.rsplit(':').next();
+    fields.text("name").filter(|shown| own != Some(shown))
 }
 
 fn run(fields: &mut Fields<'_>) -> SkillRun {
     SkillRun {
         arguments: fields.names("arguments").unwrap_or_default(),
         allowed_tools: fields.tools("allowed-tools").unwrap_or_default(),
+        disallowed_tools: fields.tools("disallowed-tools").unwrap_or_default(),
         model: fields
             .text("model")
             .filter(|model| !model.eq_ignore_ascii_case("inherit")),
@@ -136,6 +144,7 @@ fn run(fields: &mut Fields<'_>) -> SkillRun {
         fork: fields
             .choice("context", &[("fork", true), ("inline", false)])
             .unwrap_or(false),
+        background: fields.flag("background").unwrap_or(false),
         agent: fields.text("agent"),
         hooks: fields.hooks(),
     }
@@ -169,9 +178,16 @@ fn name(fields: &mut Fields<'_>, context: &FileContext) -> Option<String> {
                 None
             });
     }
-    // A skill has the name of its folder; `name` is only shown.
+    // A skill has the name of its folder; `name` is only shown. In plugins, other characters are
+    // hyphens.
     let prefix = context.name.strip_suffix(own).unwrap_or_default();
-    let name = format!("{prefix}{}", typable(own));
+    let inside = fields.text("name").filter(|_| context.named_inside);
+    let own = inside.as_deref().unwrap_or(own);
+    let own = match context.source {
+        ExtensionSource::Plugin(_) => typable(own),
+        _ => own.to_owned(),
+    };
+    let name = format!("{prefix}{own}");
     if is_callable(&name) {
         return Some(name);
     }
@@ -183,31 +199,29 @@ fn name(fields: &mut Fields<'_>, context: &FileContext) -> Option<String> {
     None
 }
 
-/// The name of a folder with a hyphen for every character that a skill's name can't have.
-fn typable(folder: &str) -> String {
-    let letters = folder.chars().map(|letter| match letter {
-        letter if letter.is_ascii_alphanumeric() || letter == '_' => letter,
+/// A name with a hyphen for every character that can't be typed after a slash.
+pub(super) fn typable(name: &str) -> String {
+    let letters = name.chars().map(|letter| match letter {
+        letter if letter.is_alphanumeric() || letter == '_' => letter,
         _ => '-',
     });
     let name: String = letters.collect();
     name.trim_matches('-').to_owned()
 }
 
-/// True if a name can be typed as a command: `[A-Za-z0-9:_.-]+`, starting with a letter, a digit or
-/// `_`.
+/// True if a file can be called by this name: it starts with a letter, a digit or `_`, and has no
+/// character that would make it a path or several lines.
 #[must_use]
 pub(crate) fn is_callable(name: &str) -> bool {
-    name.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '_')
-        && name.len() <= 3 * LONGEST_NAME
+    name.starts_with(|first: char| first.is_alphanumeric() || first == '_')
+        && name.chars().count() <= 3 * LONGEST_NAME
         && name
             .split(':')
-            .all(|part| !part.is_empty() && part.len() <= LONGEST_NAME)
-        && name
-            .chars()
-            .all(|letter| letter.is_ascii_alphanumeric() || matches!(letter, ':' | '_' | '-' | '.'))
+            .all(|part| !part.trim().is_empty() && part.chars().count() <= LONGEST_NAME)
+        && !name.contains(|letter: char| letter.is_control() || matches!(letter, '/' | '\\'))
 }
 
-/// The first heading or line of text in the body.
+/// The first heading or line of text in the body, shortened.
 fn first_words(body: &str) -> Option<String> {
     let line = body
         .lines()
@@ -215,5 +229,9 @@ fn first_words(body: &str) -> Option<String> {
         .filter(|line| !line.starts_with(['`', '<']))
         .map(|line| line.trim_start_matches('#').trim())
         .find(|line| !line.is_empty())?;
-    Some(line.chars().take(250).collect())
+    if line.chars().count() <= LONGEST_FIRST_WORDS {
+        return Some(line.to_owned());
+    }
+    let cut: String = line.chars().take(LONGEST_FIRST_WORDS - 3).collect();
+    Some(cut + "...")
 }

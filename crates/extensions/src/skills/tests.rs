@@ -1,41 +1,11 @@
 use super::listing::{budget, listing};
 use super::*;
+use crate::commands::CommandRegistry;
 use crate::expand::{expand, without_running};
-use lathe_settings::{Environment, Places, Trust};
-use tempfile::TempDir;
+use crate::test_folders::{TestFolders, write};
+use lathe_settings::Trust;
 
-struct Surroundings {
-    _folder: TempDir,
-    root: PathBuf,
-    places: Places,
-}
-
-fn surroundings() -> Surroundings {
-    let folder = tempfile::tempdir().unwrap();
-    let root = std::fs::canonicalize(folder.path()).unwrap();
-    for path in ["home", "repo/.git", "managed"] {
-        std::fs::create_dir_all(root.join(path)).unwrap();
-    }
-    let environment = Environment {
-        home: Some(root.join("home")),
-        cwd: root.join("repo"),
-        ..Environment::default()
-    };
-    let places = Places::with_managed(environment, root.join("managed"));
-    Surroundings {
-        _folder: folder,
-        root,
-        places,
-    }
-}
-
-fn write(root: &Path, file: &str, text: &str) {
-    let file = root.join(file);
-    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-    std::fs::write(file, text).unwrap();
-}
-
-fn sources(at: &Surroundings) -> Sources {
+fn sources(at: &TestFolders) -> Sources {
     Sources::new(&at.places, &Trust::Trusted, None)
 }
 
@@ -63,7 +33,7 @@ fn the_bundled_skills_are_whole() {
 
 #[test]
 fn skills_and_commands_of_every_source_are_found_and_precedence_holds() {
-    let at = surroundings();
+    let at = TestFolders::new("repo");
     let root = &at.root;
     let text = |words: &str| format!("---\ndescription: {words}\n---\nBody of {words}\n");
     for (file, words) in [
@@ -95,7 +65,7 @@ fn skills_and_commands_of_every_source_are_found_and_precedence_holds() {
 
 #[test]
 fn a_file_reached_by_several_paths_is_loaded_once() {
-    let at = surroundings();
+    let at = TestFolders::new("repo");
     write(
         &at.root,
         "home/.lathe/skills/one/SKILL.md",
@@ -118,8 +88,8 @@ fn a_file_reached_by_several_paths_is_loaded_once() {
 }
 
 #[test]
-fn every_key_is_read() {
-    let at = surroundings();
+fn every_key_of_a_skill_is_read() {
+    let at = TestFolders::new("repo");
     write(
         &at.root,
         "repo/.claude/skills/full/SKILL.md",
@@ -149,13 +119,16 @@ fn every_key_is_read() {
     assert!(skill.covers(&repo.join("docs/x/y.md")));
     assert!(!skill.covers(&repo.join("other/b.rs")));
     assert!(!skill.covers(&at.root.join("elsewhere/src/b.rs")));
-    let segments = expand(&skill.body().unwrap(), &skill.values("a.rs 7", "s1"));
+    let segments = expand(
+        &skill.body().unwrap(),
+        &skill.values("a.rs 7", "s1", "high"),
+    );
     assert_eq!(without_running(&segments), "Body a.rs:7");
 }
 
 #[test]
 fn variables_of_folders_are_expanded_in_the_body_and_in_allowed_tools() {
-    let at = surroundings();
+    let at = TestFolders::new("repo");
     write(
         &at.root,
         "repo/.claude/skills/deploy/SKILL.md",
@@ -163,7 +136,7 @@ fn variables_of_folders_are_expanded_in_the_body_and_in_allowed_tools() {
     );
     let catalog = SkillCatalog::load(&sources(&at));
     let skill = catalog.get("deploy").unwrap();
-    let project = skill.values("", "s").variables;
+    let project = skill.values("", "s", "high").variables;
     let project = &project
         .iter()
         .find(|(name, _)| name == "CLAUDE_PROJECT_DIR")
@@ -179,13 +152,13 @@ fn variables_of_folders_are_expanded_in_the_body_and_in_allowed_tools() {
             format!("Read({project}/**)"),
         ]
     );
-    let segments = expand(&skill.body().unwrap(), &skill.values("", "s"));
+    let segments = expand(&skill.body().unwrap(), &skill.values("", "s", "high"));
     assert_eq!(without_running(&segments), format!("In {project}"));
 }
 
 #[test]
 fn a_broken_file_does_not_affect_others() {
-    let at = surroundings();
+    let at = TestFolders::new("repo");
     let root = &at.root;
     let skills = "repo/.lathe/skills";
     write(
@@ -269,7 +242,7 @@ fn a_broken_file_does_not_affect_others() {
 
 #[test]
 fn a_skill_is_typed_by_its_folder_and_shown_by_its_name() {
-    let at = surroundings();
+    let at = TestFolders::new("repo");
     for (folder, name) in [
         ("deploy", "Deploy: to production"),
         ("research.attention.probe", "research.attention.probe"),
@@ -286,18 +259,96 @@ fn a_skill_is_typed_by_its_folder_and_shown_by_its_name() {
     assert_eq!(catalog.problems, []);
     assert_eq!(
         of_users(&catalog),
-        ["My-Skill", "deploy", "research-attention-probe", "same"]
+        ["My Skill", "deploy", "research.attention.probe", "same"]
     );
     let shown = |name: &str| catalog.get(name).unwrap().about.display_name.clone();
     assert_eq!(shown("deploy").as_deref(), Some("Deploy: to production"));
     assert_eq!(shown("same"), None);
-    // The model may use the name that it was shown.
-    assert_eq!(catalog.get("my/skill").unwrap().name, "My-Skill");
+    // The model may use the name that it was shown, and a blank is typed as a hyphen.
+    for name in ["my/skill", "My-Skill", "/My-Skill"] {
+        assert_eq!(catalog.get(name).unwrap().name, "My Skill", "{name}");
+    }
+    let commands = CommandRegistry::new(&catalog, &[]);
+    assert_eq!(commands.find("My-Skill").unwrap().name, "My Skill");
+}
+
+#[test]
+fn commands_may_have_blanks_and_letters_of_every_language_in_their_names() {
+    let at = TestFolders::new("repo");
+    for file in ["With Space", "prüfen", "提交"] {
+        let file = format!("repo/.claude/commands/{file}.md");
+        write(&at.root, &file, "# Words\n");
+    }
+    let catalog = SkillCatalog::load(&sources(&at));
+    assert_eq!(catalog.problems, []);
+    assert_eq!(of_users(&catalog), ["With Space", "prüfen", "提交"]);
+    let commands = CommandRegistry::new(&catalog, &[]);
+    for (typed, name) in [
+        ("With-Space", "With Space"),
+        ("prüfen", "prüfen"),
+        ("提交", "提交"),
+    ] {
+        assert_eq!(commands.find(typed).unwrap().name, name);
+    }
+}
+
+#[test]
+fn a_skill_that_a_plugin_points_to_has_the_name_of_its_front_matter() {
+    let at = TestFolders::new("repo");
+    let root = &at.root;
+    let skill = |name: &str| format!("---\nname: {name}\ndescription: d\n---\nBody\n");
+    write(root, "plugin/SKILL.md", &skill("at-the-root"));
+    write(root, "plugin/other/SKILL.md", &skill("Other Name"));
+    write(root, "plugin/skills/by.folder/SKILL.md", &skill("shown"));
+    let plugin = PluginContribution {
+        name: "kit".into(),
+        root: root.join("plugin"),
+        skills: ["", "other", "skills"]
+            .map(|path| root.join("plugin").join(path))
+            .into(),
+        trusted: true,
+        ..PluginContribution::default()
+    };
+    let catalog = SkillCatalog::load(&sources(&at).with_plugins(vec![plugin]));
+    assert_eq!(
+        of_users(&catalog),
+        ["kit:at-the-root", "kit:Other-Name", "kit:by-folder"]
+    );
+}
+
+#[test]
+fn what_a_skill_disallows_and_where_it_runs_is_read() {
+    let at = TestFolders::new("repo");
+    write(
+        &at.root,
+        "repo/.claude/skills/look/SKILL.md",
+        "---\ndescription: d\ndisallowed-tools: Write, Bash(rm *)\ncontext: fork\nbackground: true\n---\nBody\n",
+    );
+    let catalog = SkillCatalog::load(&sources(&at));
+    let skill = catalog.get("look").unwrap();
+    assert_eq!(skill.disallowed_tools(), ["Write", "Bash(rm *)"]);
+    assert!(skill.run.fork && skill.run.background);
+}
+
+#[test]
+fn without_a_description_the_first_line_counts_up_to_a_hundred_characters() {
+    let at = TestFolders::new("repo");
+    write(
+        &at.root,
+        "repo/.claude/commands/a.md",
+        "\n## Short title\n\ntext\n",
+    );
+    let long = "word ".repeat(40);
+    write(&at.root, "repo/.claude/commands/b.md", &long);
+    let catalog = SkillCatalog::load(&sources(&at));
+    assert_eq!(catalog.get("a").unwrap().description, "Short title");
+    let cut = &catalog.get("b").unwrap().description;
+    assert_eq!(*cut, format!("{}...", &long[..97]));
 }
 
 #[test]
 fn commands_have_the_names_of_their_files() {
-    let at = surroundings();
+    let at = TestFolders::new("repo");
     for file in ["speckit.plan", "5why", "1st", "_x"] {
         let file = format!("repo/.claude/commands/{file}.md");
         write(&at.root, &file, "# Asks why\n\nDo it.\n");
@@ -311,7 +362,7 @@ fn commands_have_the_names_of_their_files() {
 
 #[test]
 fn a_pipe_in_the_place_of_a_file_does_not_hang() {
-    let at = surroundings();
+    let at = TestFolders::new("repo");
     let folder = at.root.join("repo/.lathe/skills/pipe");
     std::fs::create_dir_all(&folder).unwrap();
     let made = std::process::Command::new("mkfifo")
@@ -326,7 +377,7 @@ fn a_pipe_in_the_place_of_a_file_does_not_hang() {
 
 #[test]
 fn files_of_an_untrusted_folder_are_text_only_and_links_out_of_it_are_ignored() {
-    let at = surroundings();
+    let at = TestFolders::new("repo");
     write(
         &at.root,
         "repo/.lathe/skills/x/SKILL.md",
@@ -353,7 +404,7 @@ fn files_of_an_untrusted_folder_are_text_only_and_links_out_of_it_are_ignored() 
 
 #[test]
 fn sources_that_were_not_asked_for_are_not_read() {
-    let at = surroundings();
+    let at = TestFolders::new("repo");
     write(
         &at.root,
         "repo/.lathe/skills/p/SKILL.md",
@@ -376,7 +427,7 @@ fn sources_that_were_not_asked_for_are_not_read() {
 
 #[test]
 fn skills_of_nested_folders_are_found_once_a_file_there_is_touched() {
-    let at = surroundings();
+    let at = TestFolders::new("repo");
     let root = &at.root;
     write(
         root,
@@ -412,7 +463,7 @@ fn skills_of_nested_folders_are_found_once_a_file_there_is_touched() {
 
 #[test]
 fn skills_and_commands_of_plugins_have_a_prefix() {
-    let at = surroundings();
+    let at = TestFolders::new("repo");
     let root = &at.root;
     write(
         root,
@@ -441,14 +492,14 @@ fn skills_and_commands_of_plugins_have_a_prefix() {
         ["kit:a", "kit:single", "kit:x:y", "kit:extra"]
     );
     let skill = catalog.get("a").unwrap();
-    let segments = expand(&skill.body().unwrap(), &skill.values("", "s"));
+    let segments = expand(&skill.body().unwrap(), &skill.values("", "s", "high"));
     assert_eq!(
         without_running(&segments),
         format!("See {} value", root.join("plugin").display())
     );
 }
 
-fn many(at: &Surroundings, count: usize, description: &str) -> SkillCatalog {
+fn many(at: &TestFolders, count: usize, description: &str) -> SkillCatalog {
     for index in 0..count {
         write(
             &at.root,
@@ -461,7 +512,7 @@ fn many(at: &Surroundings, count: usize, description: &str) -> SkillCatalog {
 
 #[test]
 fn the_listing_keeps_to_its_budget_and_shortens_bundled_skills_last() {
-    let at = surroundings();
+    let at = TestFolders::new("repo");
     let catalog = many(&at, 40, &"words that say a lot about it ".repeat(12));
     let skills: Vec<&Skill> = catalog.iter().collect();
     let all = budget(200_000);
@@ -502,7 +553,7 @@ fn the_listing_keeps_to_its_budget_and_shortens_bundled_skills_last() {
 
 #[test]
 fn five_hundred_skills_stay_within_the_budget() {
-    let at = surroundings();
+    let at = TestFolders::new("repo");
     let catalog = many(&at, 500, "does one of the many things that are done here");
     assert_eq!(catalog.problems, []);
     let skills: Vec<&Skill> = catalog.iter().collect();
@@ -510,4 +561,26 @@ fn five_hundred_skills_stay_within_the_budget() {
     assert!(text.chars().count() <= budget(200_000));
     assert!(text.contains("- skill-000"));
     assert!(text.contains("- skill-499") || text.contains("more, not listed"));
+}
+
+#[test]
+fn the_page_of_skills_names_every_key_and_every_bundled_skill() {
+    let page = include_str!("../../../../docs/skills.md");
+    let source = include_str!("read.rs");
+    // A key is read by one of the methods of `Fields`.
+    let keys: Vec<&str> = source
+        .split("fields")
+        .skip(1)
+        .filter_map(|part| part.trim_start().strip_prefix('.'))
+        .filter(|call| !call.starts_with("report"))
+        .filter_map(|call| call.split_once("(\"")?.1.split('"').next())
+        .collect();
+    assert!(keys.len() > 15, "{keys:?}");
+    for key in keys.iter().filter(|key| !key.contains(char::is_whitespace)) {
+        let written = [format!("`{key}`"), format!("`{key}: ")];
+        assert!(written.iter().any(|key| page.contains(key)), "{key}");
+    }
+    for (name, _) in BUILTIN {
+        assert!(page.contains(&format!("`/{name}`")), "{name}");
+    }
 }

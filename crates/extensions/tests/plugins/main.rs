@@ -74,6 +74,7 @@ impl Home {
             variables: self.variables.clone(),
             home: Some(self.root().join("home")),
             cwd: self.project(),
+            ..Environment::default()
         };
         Places::with_managed(environment, self.root().join("managed"))
     }

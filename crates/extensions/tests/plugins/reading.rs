@@ -173,7 +173,7 @@ fn servers_and_language_servers_that_can_t_be_right_are_left_out() {
     home.write_json(
         "work/x/.claude-plugin/plugin.json",
         &json!({"name": "x",
-            "mcpServers": {"good": {"url": "https://example.com/mcp"}, "b ad": {"command": "x"}, "empty": {}, "text": "x"},
+            "mcpServers": {"good": {"url": "https://example.com/mcp"}, "b/ad": {"command": "x"}, "empty": {}, "text": "x"},
             "lspServers": {
                 "go": {"command": "gopls", "extensionToLanguage": {".go": "go"}},
                 "odd": {"command": "x", "extensionToLanguage": {}, "surprise": 1},
@@ -337,7 +337,7 @@ fn a_skill_beside_the_manifest_is_the_plugins_own() {
     let loaded = home.load_with(&[home.root().join("work/x")]);
     let sources = lathe_extensions::Sources::default().with_plugins(loaded.contributions());
     let skills = lathe_extensions::SkillCatalog::load(&sources);
-    assert_eq!(skills.get("kit").unwrap().name, "kit:kit");
+    assert_eq!(skills.get("other").unwrap().name, "kit:other");
     let brings = &loaded.listings[0].brings;
     assert!(brings.iter().any(|line| line.contains("kit")), "{brings:?}");
 }
@@ -365,4 +365,18 @@ fn validating_a_marketplace_looks_at_its_plugins_too() {
     for word in ["owner.name: is missing", "gone", "leads out"] {
         assert!(text.contains(word), "{word} in {text}");
     }
+}
+
+#[test]
+fn a_plugin_may_have_dots_in_its_name_and_blanks_in_those_of_its_servers() {
+    let home = Home::new();
+    home.write_json(
+        "work/x/.claude-plugin/plugin.json",
+        &json!({"name": "acme.tools", "mcpServers": {"google calendar": {"command": "x"}}}),
+    );
+    let plugin = read(&home, "work/x");
+    assert_eq!(messages(&plugin), "");
+    assert_eq!(plugin.manifest.name, "acme.tools");
+    let servers = plugin.contribution.mcp_servers.keys();
+    assert_eq!(servers.collect::<Vec<_>>(), ["google calendar"]);
 }

@@ -49,10 +49,10 @@ async fn a_background_hook_is_reported_when_it_ends_with_its_exit_code() {
     let mut context = bench.context();
     let sink = reports.clone();
     context.observer = Some(std::sync::Arc::new(
-        move |progress: lathe_hooks::HookProgress| {
+        move |notice: lathe_protocol::event::HookNotice| {
             if let lathe_protocol::event::HookNotice::Finished {
                 exit_code, stdout, ..
-            } = progress.notice
+            } = notice
             {
                 sink.lock().unwrap().push((exit_code, stdout));
             }

@@ -4,7 +4,7 @@ use crate::{Bench, is_alive, within};
 use lathe_hooks::helper::HelperContext;
 use lathe_hooks::{HelperError, run_helper};
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -12,6 +12,7 @@ fn context<'a>(folder: &'a std::path::Path, limit: Duration) -> HelperContext<'a
     HelperContext {
         cwd: folder,
         environment: BTreeMap::from([("NAME".to_owned(), "value".to_owned())]),
+        withheld: BTreeSet::from(["HELD_BACK".to_owned()]),
         project: Some(folder),
         limit,
         cancel: CancellationToken::new(),

@@ -250,7 +250,7 @@ async fn who_watches_hears_of_every_command_that_begins_and_ends() {
         "SessionStart",
         &json!([{"type": "command", "command": "echo hi", "statusMessage": "Greeting"}]),
     );
-    let heard: Arc<parking_lot::Mutex<Vec<lathe_hooks::HookProgress>>> = Arc::default();
+    let heard: Arc<parking_lot::Mutex<Vec<HookNotice>>> = Arc::default();
     let mut context = bench.context();
     let sink = Arc::clone(&heard);
     context.observer = Some(Arc::new(move |progress| sink.lock().push(progress)));
@@ -261,21 +261,24 @@ async fn who_watches_hears_of_every_command_that_begins_and_ends() {
     .await;
     let heard = heard.lock();
     assert_eq!(heard.len(), 2);
-    assert_eq!(heard[0].display, "Greeting");
     let HookNotice::Started {
-        hook_id, hook_name, ..
-    } = &heard[0].notice
+        hook_id,
+        hook_name,
+        display,
+        ..
+    } = &heard[0]
     else {
         panic!("{heard:?}")
     };
     assert_eq!(hook_name, "SessionStart:startup");
+    assert_eq!(display, "Greeting");
     let HookNotice::Finished {
         hook_id: ended,
         stdout,
         exit_code,
         outcome,
         ..
-    } = &heard[1].notice
+    } = &heard[1]
     else {
         panic!("{heard:?}")
     };

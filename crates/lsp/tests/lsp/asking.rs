@@ -59,6 +59,40 @@ async fn a_server_that_does_not_want_to_end_is_made_to() {
 }
 
 #[tokio::test]
+async fn a_server_is_set_up_as_its_settings_say() {
+    let begun = |change: fn(&mut serde_json::Value), file: &'static str| async move {
+        let work = Work::with(|root| {
+            let mut entry = scripted(root, "normal");
+            entry["transport"] = json!("stdio");
+            change(&mut entry);
+            json!({"scripted": entry})
+        });
+        work.write("inner/Marker.toml", "");
+        work.write("inner/deep/a.words", TEXT);
+        work.write("a.words", TEXT);
+        work.ask(Operation::Hover, file, 1, 1).await.unwrap();
+        let initialize = work.sent("initialize")[0]["params"].clone();
+        let root = work.root.display().to_string();
+        work.servers.shut_down().await;
+        let uri = initialize["rootUri"].as_str().unwrap().to_owned();
+        (initialize, uri.replace(&root, "ROOT"))
+    };
+    let (initialize, uri) = begun(
+        |entry| entry["initializationOptions"] = json!({"strict": true}),
+        "inner/deep/a.words",
+    )
+    .await;
+    assert_eq!(initialize["initializationOptions"], json!({"strict": true}));
+    assert_eq!(uri, "file://ROOT");
+    let marked = |entry: &mut serde_json::Value| entry["rootMarkers"] = json!(["Marker.toml"]);
+    let (_, uri) = begun(marked, "inner/deep/a.words").await;
+    assert_eq!(uri, "file://ROOT/inner");
+    let named = |entry: &mut serde_json::Value| entry["workspaceFolder"] = json!("inner/deep");
+    let (_, uri) = begun(named, "inner/deep/a.words").await;
+    assert_eq!(uri, "file://ROOT/inner/deep");
+}
+
+#[tokio::test]
 async fn servers_end_with_the_last_hold_on_them() {
     let work = Work::with(|root| {
         let mut entry = scripted(root, "clings");

@@ -112,6 +112,25 @@ async fn a_server_that_always_dies_is_given_up() {
 }
 
 #[tokio::test]
+async fn how_often_a_server_is_started_again_is_a_setting() {
+    for (key, value, starts) in [
+        ("maxRestarts", json!(1), 2),
+        ("restartOnCrash", json!(false), 1),
+    ] {
+        let work = Work::with(|root| {
+            let mut entry = scripted(root, "dies-always");
+            entry[key] = value;
+            json!({"scripted": entry})
+        });
+        work.write("a.words", "x\n");
+        for _ in 0..3 {
+            work.hover().await.unwrap_err();
+        }
+        assert_eq!(work.processes().len(), starts, "{key}");
+    }
+}
+
+#[tokio::test]
 async fn floods_half_messages_noise_and_wrong_numbers_are_read_past() {
     for mode in ["floods", "halves", "wrong-ids", "huge"] {
         let work = Work::new(mode);

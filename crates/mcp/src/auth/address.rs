@@ -7,69 +7,16 @@
 //! to are checked on connection. Addresses other than loopback must be https.
 
 use super::error::AuthError;
-use lathe_net::{ClientOptions, Network};
+use lathe_net::{AddressClass, ClientOptions, Network, is_local_name};
 use lathe_settings::Environment;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 use url::{Host, Url};
 
 /// The time limit of a request to an authorisation server.
 const REQUEST: Duration = Duration::from_secs(30);
-
-/// The reach of an address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Class {
-    Public,
-    Private,
-    Loopback,
-    /// Link-local (cloud metadata), multicast, unspecified: never.
-    Reserved,
-}
-
-fn class(address: IpAddr) -> Class {
-    match address {
-        IpAddr::V4(address) => class_v4(address),
-        IpAddr::V6(address) => class_v6(address),
-    }
-}
-
-fn class_v4(address: Ipv4Addr) -> Class {
-    let [first, second, ..] = address.octets();
-    if address.is_loopback() {
-        Class::Loopback
-    } else if address.is_private() || (first == 100 && (64..128).contains(&second)) {
-        Class::Private
-    } else if first == 0
-        || address.is_link_local()
-        || address.is_broadcast()
-        || address.is_multicast()
-        || (first == 198 && matches!(second, 18 | 19))
-    {
-        Class::Reserved
-    } else {
-        Class::Public
-    }
-}
-
-fn class_v6(address: Ipv6Addr) -> Class {
-    let segments = address.segments();
-    // Addresses that embed an IPv4 address are classified as that one.
-    let low = Ipv4Addr::from((u32::from(segments[6]) << 16) | u32::from(segments[7]));
-    match segments {
-        _ if address.is_loopback() => Class::Loopback,
-        _ if address.is_unspecified() || address.is_multicast() => Class::Reserved,
-        [0, 0, 0, 0, 0, 0 | 0xffff, ..] | [0x64, 0xff9b, 0, 0, 0, 0, ..] => class_v4(low),
-        [0x2002, high, rest, ..] => {
-            class_v4(Ipv4Addr::from((u32::from(high) << 16) | u32::from(rest)))
-        }
-        [first, ..] if first & 0xfe00 == 0xfc00 => Class::Private,
-        [first, ..] if first & 0xffc0 == 0xfe80 => Class::Reserved,
-        [0x2001, 0, ..] | [0x64, 0xff9b, 1, ..] => Class::Reserved,
-        _ => Class::Public,
-    }
-}
 
 /// The allowed addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,38 +37,35 @@ impl Policy {
                 .unwrap_or_default(),
             None => Vec::new(),
         };
-        let there = |wanted: Class| addresses.iter().any(|address| class(*address) == wanted);
+        let there = |wanted: AddressClass| {
+            let mut classes = addresses.iter().map(|address| AddressClass::of(*address));
+            classes.any(|class| class == wanted)
+        };
         Self {
-            private: allow_private || there(Class::Private),
-            loopback: allow_private || there(Class::Loopback),
+            private: allow_private || there(AddressClass::Private),
+            loopback: allow_private || there(AddressClass::Loopback),
         }
     }
 
     fn allows(self, address: IpAddr) -> bool {
-        match class(address) {
-            Class::Public => true,
-            Class::Private => self.private,
-            Class::Loopback => self.loopback,
-            Class::Reserved => false,
+        match AddressClass::of(address) {
+            AddressClass::Public => true,
+            AddressClass::Private => self.private,
+            AddressClass::Loopback => self.loopback,
+            AddressClass::Reserved => false,
         }
     }
 
     /// Checks an address before its name is resolved.
     pub(super) fn check(self, url: &Url) -> Result<(), AuthError> {
-        let loopback_name = |name: &str| {
-            let name = name.trim_end_matches('.').to_ascii_lowercase();
-            name == "localhost" || name.ends_with(".localhost")
+        let of = |address: IpAddr| {
+            let loopback = AddressClass::of(address) == AddressClass::Loopback;
+            (self.allows(address), loopback)
         };
         let (allowed, loopback) = match url.host() {
-            Some(Host::Ipv4(address)) => (
-                self.allows(address.into()),
-                class_v4(address) == Class::Loopback,
-            ),
-            Some(Host::Ipv6(address)) => (
-                self.allows(address.into()),
-                class_v6(address) == Class::Loopback,
-            ),
-            Some(Host::Domain(name)) if loopback_name(name) => (self.loopback, true),
+            Some(Host::Ipv4(address)) => of(address.into()),
+            Some(Host::Ipv6(address)) => of(address.into()),
+            Some(Host::Domain(name)) if is_local_name(name) => (self.loopback, true),
             Some(Host::Domain(_)) => (true, false),
             None => (false, false),
         };

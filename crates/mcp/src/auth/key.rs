@@ -27,7 +27,7 @@ pub(super) enum KeyError {
     UnknownKind,
     #[error("{0} is not supported; ES256, ES384, RS256 and EdDSA are")]
     UnknownAlgorithm(String),
-    #[error("the client key is for {has}, and the configuration says {wants}")]
+    #[error("the client key is for {has}, but the configuration requires {wants}")]
     OtherAlgorithm { has: &'static str, wants: String },
     #[error("signing with the client key failed")]
     Sign,

@@ -7,7 +7,7 @@
 //! before and the required ones, at most twice.
 //!
 //! Without a browser nothing waits: the server is reported as requiring a sign-in, with the command
-//! for it. Credentials are in the system's keyring (`keyring`) or in a file that only the user can
+//! for it. Credentials are in the system's keyring (`lathe-keyring`) or in a file that only the user can
 //! read (`store`); no token, code or secret is ever logged.
 
 mod address;
@@ -18,7 +18,6 @@ mod challenge;
 mod discovery;
 mod error;
 mod key;
-mod keyring;
 mod registration;
 mod store;
 mod tokens;
@@ -26,5 +25,5 @@ mod tokens;
 pub(crate) use authoriser::{Access, Authoriser};
 pub use browser::{Browser, BrowserError, SystemBrowser};
 pub use challenge::Challenge;
-pub use keyring::StorageChoice;
+pub use lathe_keyring::StorageChoice;
 pub use store::{CredentialStorage, CredentialStore, Summary};

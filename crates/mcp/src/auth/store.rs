@@ -9,11 +9,11 @@
 //!
 //! Everything here blocks, for seconds if a keyring hangs, so it runs on blocking threads.
 
-use super::keyring::{Keyring, KeyringError, StorageChoice};
 use super::registration::Client;
 use super::tokens::{Tokens, now};
 use crate::headers;
 use crate::server::OAuthConfig;
+use lathe_keyring::{Keyring, KeyringError, Service, StorageChoice};
 use lathe_settings::Environment;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -23,6 +23,12 @@ use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// What our entries in the keyring are called.
+const SERVICE: Service = Service {
+    name: "lathe-mcp",
+    label: "Lathe: signed in at an MCP server",
+};
 
 /// The credentials for one server.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -183,7 +189,7 @@ impl CredentialStore {
             folder: home.to_owned(),
             wanted: StorageChoice::of(environment),
             // Even if the file is wanted, so that earlier entries are still found and removed.
-            keyring: Keyring::find(environment).map(Arc::new),
+            keyring: Keyring::find(SERVICE, environment).map(Arc::new),
             complaints: Arc::default(),
         }
     }
@@ -562,6 +568,7 @@ mod tests {
             variables: BTreeMap::new(),
             home: None,
             cwd: home.to_owned(),
+            ..Environment::default()
         };
         CredentialStore::new(home, &environment)
     }

@@ -3,7 +3,7 @@
 //! accounts of that program, of which nothing is looked at.
 
 use super::entry::{ConfigError, ConfigLocation};
-use super::load::{FoundEntry, Scope};
+use super::load::{FoundEntry, Request, Scope, started_elsewhere};
 use lathe_protocol::diagnostic::Diagnostic;
 use lathe_settings::Places;
 use serde::Deserialize;
@@ -48,7 +48,7 @@ impl ClaudeServers {
         all.map(|(name, _)| name.as_str())
     }
 
-    pub(super) fn add(&self, scope: Scope, found: &mut Vec<FoundEntry>) {
+    pub(super) fn add(&self, scope: Scope, request: Request<'_>, found: &mut Vec<FoundEntry>) {
         let servers = match scope {
             Scope::Local => &self.local,
             _ => &self.user,
@@ -57,7 +57,7 @@ impl ClaudeServers {
             name: name.clone(),
             scope,
             place: ConfigLocation::file(&self.file),
-            entry: entry.clone(),
+            entry: started_elsewhere(entry.clone(), request),
             variables: BTreeMap::new(),
             untrusted: false,
         }));

@@ -314,13 +314,13 @@ pub fn load(request: Request<'_>) -> Servers {
         plugins(request, &mut found);
         let of_claude = claude_servers(request.places, &mut servers.problems);
         if includes(request, Source::User) {
-            of_claude.add(Scope::User, &mut found);
+            of_claude.add(Scope::User, request, &mut found);
         }
         settings(request, Source::User, Scope::User, &mut found);
         project(request, &mut found, &mut servers.problems);
         settings(request, Source::Project, Scope::Project, &mut found);
         if includes(request, Source::Local) {
-            of_claude.add(Scope::Local, &mut found);
+            of_claude.add(Scope::Local, request, &mut found);
         }
         local(request, &choices, &mut found);
     }
@@ -398,12 +398,28 @@ fn plugins(request: Request<'_>, found: &mut Vec<FoundEntry>) {
                 name: format!("plugin:{}:{name}", plugin.plugin),
                 scope: Scope::Plugin,
                 place: ConfigLocation::flag("a plugin"),
-                entry: entry.clone(),
+                entry: started_elsewhere(entry.clone(), request),
                 variables: plugin.variables.clone(),
                 untrusted: false,
             });
         }
     }
+}
+
+/// An entry of the user's own or of a plugin. In an untrusted folder its program starts in the home folder: a program
+/// that starts in a folder obeys the files there (`.npmrc`, tool versions, packages).
+pub(super) fn started_elsewhere(mut entry: Value, request: Request<'_>) -> Value {
+    let home = request.places.environment.home.as_deref();
+    if let (false, Some(home), Some(fields)) = (
+        request.options.trust.covers_folder(),
+        home.and_then(Path::to_str),
+        entry.as_object_mut(),
+    ) && fields.contains_key("command")
+        && !fields.contains_key("cwd")
+    {
+        fields.insert("cwd".to_owned(), Value::from(home));
+    }
+    entry
 }
 
 /// The servers in the settings of a source.
@@ -421,7 +437,11 @@ fn settings(request: Request<'_>, source: Source, scope: Scope, found: &mut Vec<
                     .path
                     .as_deref()
                     .map_or(ConfigLocation::flag("--settings"), ConfigLocation::file),
-                entry: entry.clone(),
+                entry: if source == Source::User {
+                    started_elsewhere(entry.clone(), request)
+                } else {
+                    entry.clone()
+                },
                 variables: BTreeMap::new(),
                 untrusted: false,
             });

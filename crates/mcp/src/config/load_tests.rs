@@ -36,6 +36,7 @@ impl Folder {
             variables: self.variables.clone(),
             home: Some(root.join("home")),
             cwd: root.join("project"),
+            ..Environment::default()
         };
         Places::with_managed(environment, root.join("managed"))
     }
@@ -558,4 +559,43 @@ fn a_broken_claude_json_is_reported_and_costs_nothing_else() {
     assert_eq!(names_of(&servers), [("ours".to_owned(), Scope::User)]);
     let told = servers.problems.first().unwrap().to_string();
     assert!(told.contains(".claude.json"), "{told}");
+}
+
+/// A program that starts in a folder obeys the files there, so one's own servers start elsewhere until it is trusted.
+#[test]
+fn own_servers_start_outside_of_an_untrusted_folder() {
+    let folder = Folder::new();
+    folder.write(
+        "home/.lathe/settings.json",
+        &file(&json!({"plain": command("u"), "placed": {"command": "u", "cwd": "/srv"}})),
+    );
+    folder.write("home/.claude.json", &file(&json!({"other": command("u")})));
+    let plugins = [PluginServers {
+        plugin: "p".to_owned(),
+        servers: [("q".to_owned(), command("v"))].into_iter().collect(),
+        variables: BTreeMap::new(),
+    }];
+    let starts = |trust: Trust| {
+        let options = LoadOptions {
+            trust,
+            ..LoadOptions::default()
+        };
+        let servers = folder.load_with(&options, &[], false, &plugins);
+        ["plain", "placed", "plugin:p:q"].map(|name| {
+            let Standing::Ready(config) = &servers.find(name).unwrap().standing else {
+                panic!("{name} is not ready");
+            };
+            let TransportConfig::Stdio(program) = &config.transport else {
+                panic!("{name} is no program");
+            };
+            program.cwd.clone()
+        })
+    };
+    let home = folder.places().environment.home;
+    let placed = Some("/srv".into());
+    assert_eq!(
+        starts(Trust::Untrusted),
+        [home.clone(), placed.clone(), home]
+    );
+    assert_eq!(starts(Trust::Trusted), [None, placed, None]);
 }

@@ -271,7 +271,7 @@ async fn limited<T>(
     tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
         Err(McpError::Timeout {
             server: server.to_owned(),
-            seconds: limit.as_secs(),
+            limit,
         })
     })
 }

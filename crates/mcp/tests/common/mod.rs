@@ -66,6 +66,7 @@ impl Home {
             variables,
             home: Some(self.path()),
             cwd: self.path(),
+            ..Environment::default()
         }
     }
 

@@ -77,7 +77,7 @@ impl Group {
         let mut shown: Vec<usize> = Vec::new();
         for (index, piece) in self.assistant.iter().enumerate() {
             let show = match &piece.kind {
-                PieceKind::Thinking { model: signer } => same_model(signer, model),
+                PieceKind::Thinking { model: signer, .. } => same_model(signer, model),
                 PieceKind::ServerCall { id } => {
                     (open_end || answered(id, index)) && asked.insert(id)
                 }
@@ -91,7 +91,7 @@ impl Group {
         // Reasoning that leads to nothing was cut off; the API takes none at the end.
         while shown
             .last()
-            .is_some_and(|index| self.assistant[*index].is_thinking())
+            .is_some_and(|index| self.assistant[*index].leads_on())
         {
             shown.pop();
         }

@@ -37,7 +37,7 @@ pub(super) fn leave_out(block: &mut ContentBlock, refused: &HashSet<String>) -> 
         _ => return false,
     };
     *block = ContentBlock::text(format!(
-        "[{word} stood here. The model API refused it, most likely because it is too large, so it was left out.]"
+        "[{word} removed: the model API refused it, most likely because it is too large.]"
     ));
     true
 }

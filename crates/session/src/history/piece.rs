@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 use lathe_protocol::content::{
-    Content, ContentBlock, Source, SourceBlock, ToolResultBlock, ToolUseBlock,
+    Content, ContentBlock, FOLLOWS_WORDS, Source, SourceBlock, ToolResultBlock, ToolUseBlock,
 };
 use lathe_protocol::ids::ToolUseId;
 use serde_json::{Value, json};
@@ -39,6 +39,8 @@ pub(crate) enum PieceKind {
     /// Reasoning, good only for the model that wrote it.
     Thinking {
         model: Arc<str>,
+        /// Whether it may be the last of its message.
+        may_end: bool,
     },
     /// A call. `wire` is the id that goes to the API: `original`, unless that is taken or illegal.
     Call {
@@ -95,8 +97,9 @@ impl Piece {
         }
     }
 
-    pub(crate) fn is_thinking(&self) -> bool {
-        matches!(self.kind, PieceKind::Thinking { .. })
+    /// Whether it is reasoning that must lead to something.
+    pub(crate) fn leads_on(&self) -> bool {
+        matches!(self.kind, PieceKind::Thinking { may_end: false, .. })
     }
 
     /// A block of the model's, except a call (see [`Piece::call`]).
@@ -107,8 +110,13 @@ impl Piece {
             // The API refuses reasoning whose signature is gone.
             ContentBlock::Thinking(thinking) if thinking.signature.is_empty() => return None,
             ContentBlock::RedactedThinking(thinking) if thinking.data.is_empty() => return None,
-            ContentBlock::Thinking(_) | ContentBlock::RedactedThinking(_) => PieceKind::Thinking {
+            ContentBlock::Thinking(thinking) => PieceKind::Thinking {
                 model: Arc::clone(model),
+                may_end: thinking.signature.starts_with(FOLLOWS_WORDS),
+            },
+            ContentBlock::RedactedThinking(_) => PieceKind::Thinking {
+                model: Arc::clone(model),
+                may_end: false,
             },
             ContentBlock::ToolUse(_)
             | ContentBlock::ToolResult(_)
@@ -143,7 +151,7 @@ impl Piece {
             ContentBlock::Image(source) | ContentBlock::Document(source)
                 if !is_known_source(&source) =>
             {
-                ContentBlock::text("[content that is not available any more]")
+                ContentBlock::text("[content no longer available]")
             }
             other => other,
         };
@@ -267,9 +275,7 @@ fn inside_result(block: ContentBlock) -> Option<ContentBlock> {
         ContentBlock::Image(source) | ContentBlock::Document(source)
             if !is_known_source(&source) =>
         {
-            Some(ContentBlock::text(
-                "[content that is not available any more]",
-            ))
+            Some(ContentBlock::text("[content no longer available]"))
         }
         ContentBlock::Text(_) | ContentBlock::Image(_) | ContentBlock::Document(_) => {
             Some(without_marker(block))
@@ -278,7 +284,7 @@ fn inside_result(block: ContentBlock) -> Option<ContentBlock> {
             Some(without_marker(block))
         }
         other => Some(ContentBlock::text(format!(
-            "[left out: a block of kind {:?}]",
+            "[omitted: a block of kind {:?}]",
             other.kind()
         ))),
     }

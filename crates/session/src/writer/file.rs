@@ -288,12 +288,19 @@ fn repair_tail(file: &File) -> io::Result<()> {
     }
 }
 
+/// How often a lock is tried while another process only looks whether the session is in use ([`holder`]).
+const TRIES: u32 = 5;
+/// How often it is tried after its owner was killed: a process that the owner was just starting has a copy of
+/// the lock until its program runs.
+const TRIES_AFTER_DEATH: u32 = 200;
+
 fn lock(file: &File, path: &Path) -> Result<(), SessionError> {
     let mut tries = 0;
     let locked = loop {
         match file.try_lock() {
-            // Somebody may only be looking whether the session is in use ([`holder`]).
-            Err(TryLockError::WouldBlock) if tries < 5 => {
+            Err(TryLockError::WouldBlock)
+                if tries < TRIES || (tries < TRIES_AFTER_DEATH && is_owner_gone(file)) =>
+            {
                 tries += 1;
                 std::thread::sleep(std::time::Duration::from_millis(10));
             }
@@ -314,7 +321,12 @@ fn lock(file: &File, path: &Path) -> Result<(), SessionError> {
     }
 }
 
-/// The process that holds a lock on a file, as Linux lists it.
+/// Whether the process that took the lock has ended.
+fn is_owner_gone(file: &File) -> bool {
+    lock_owner(file).is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
+}
+
+/// The process that took a lock on a file, as Linux lists it.
 fn lock_owner(file: &File) -> Option<u32> {
     let inode = file.metadata().ok()?.ino().to_string();
     // The list is read in parts, and one that changes meanwhile may leave an entry out.

@@ -491,7 +491,7 @@ fn refused_pictures_are_left_out_now_later_and_after_a_resume() {
     assert_eq!(live.media_blocks(), 1);
     let sent: Vec<Value> = live.request_messages().iter().map(json).collect();
     let words = Value::from(sent.clone()).to_string();
-    assert_eq!(words.matches("An image stood here").count(), 2, "{words}");
+    assert_eq!(words.matches("An image removed").count(), 2, "{words}");
     assert_eq!(words.matches("BBBB").count(), 100);
 
     let mut resumed = History::new(MODEL);

@@ -148,6 +148,39 @@ async fn a_file_torn_at_any_byte_is_repaired_before_anything_is_appended() {
     }
 }
 
+/// Killed between the fork and the exec of a child, a process leaves a copy of its lock behind for a moment.
+#[tokio::test]
+async fn a_lock_whose_owner_was_killed_is_waited_for() {
+    use std::process::{Command, Stdio};
+    let (_home, paths, mut script) = session();
+    script.prompt("one");
+    let writer = create(&paths.transcript());
+    writer
+        .append_synced(Arc::clone(&script.records[0]))
+        .await
+        .unwrap();
+    writer.close().await.unwrap();
+    let mut owner = Command::new("python3")
+        .args(["-c", "import fcntl, os, sys\nfile = open(sys.argv[1], 'a')\nfcntl.flock(file, fcntl.LOCK_EX)\nif os.fork(): os._exit(0)\nsys.stdin.read()"])
+        .arg(paths.transcript())
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let held = owner.stdin.take().unwrap();
+    // Its end is waited for without closing the pipe that keeps the copy.
+    while owner.try_wait().unwrap().is_none() {
+        std::thread::yield_now();
+    }
+    let path = paths.transcript();
+    let opening = std::thread::spawn(move || {
+        TranscriptWriter::open_append(&path, WriterOptions::default()).map(drop)
+    });
+    // Longer than a lock of somebody who only looks is waited for.
+    std::thread::sleep(Duration::from_millis(150));
+    drop(held);
+    opening.join().unwrap().unwrap();
+}
+
 #[tokio::test]
 async fn a_second_writer_is_refused_until_the_first_is_closed() {
     let (_home, paths, mut script) = session();

@@ -63,7 +63,7 @@ impl Layout {
     }
 }
 
-fn fence_of(line: &str) -> Option<(char, usize)> {
+pub(super) fn fence_of(line: &str) -> Option<(char, usize)> {
     let mark = line
         .chars()
         .next()
@@ -118,7 +118,7 @@ fn without_spans(line: &str) -> String {
 fn imports_of_line(line: &str, imports: &mut Vec<String>) {
     for (at, _) in line.match_indices('@') {
         let starts_a_word = line[..at].chars().next_back().is_none_or(|before| {
-            before.is_whitespace() || matches!(before, '(' | '[' | '"' | '\'')
+            before.is_whitespace() || matches!(before, '(' | '[' | '"' | '\'' | '*')
         });
         if !starts_a_word {
             continue;
@@ -135,7 +135,9 @@ fn imports_of_line(line: &str, imports: &mut Vec<String>) {
                 path.push(next);
             }
         }
-        let path = path.trim_end_matches(['.', ',', ';', ':', '!', '?']);
+        // `@guide.md#part` is the whole file.
+        let path = path.split('#').next().unwrap_or_default();
+        let path = path.trim_end_matches(['.', ',', ';', ':', '!', '?', '*']);
         if !path.is_empty() && !path.starts_with('@') {
             imports.push(path.to_owned());
         }
@@ -188,6 +190,14 @@ Mail me@example.com or ask @someone.
                 "/absolute/path.txt",
                 "in/a/list.md"
             ]
+        );
+    }
+
+    #[test]
+    fn emphasis_and_a_part_of_a_file_do_not_hide_an_import() {
+        assert_eq!(
+            imports_of("**@a.md** and *@b.md*, @docs/c.md#part"),
+            ["a.md", "b.md", "docs/c.md"]
         );
     }
 

@@ -6,6 +6,7 @@
 //! much of it was cut, and what it imported ([`imports`]).
 
 mod candidates;
+mod comments;
 pub mod imports;
 mod rules;
 
@@ -84,7 +85,7 @@ impl Reason {
             Self::Start => "holds for every session in this folder".to_owned(),
             Self::Import { by } => format!("imported by {}", by.display()),
             Self::Folder { touched } => format!(
-                "is beside or above {}, which was touched",
+                "applies to {}, which was read or changed",
                 touched.display()
             ),
             Self::Rule { patterns, touched } => {
@@ -125,7 +126,7 @@ impl InstructionFile {
             return self.text.clone();
         }
         format!(
-            "{}\n\n[The file is longer: {} of {} bytes were left out. Read {} for the rest.]",
+            "{}\n\n[Truncated: {} of {} bytes omitted. Read {} for the rest.]",
             self.text.trim_end(),
             self.cut,
             self.bytes,
@@ -367,7 +368,7 @@ impl Instructions {
                 });
                 return false;
             };
-            let (text, cut) = bounded(rules::without_front_matter(&text), bytes, largest);
+            let (text, cut) = usable(&text, bytes, largest);
             if text == file.text && bytes == file.bytes {
                 return true;
             }
@@ -528,7 +529,7 @@ impl Instructions {
             self.skip(path, "is not a text", false);
             return;
         }
-        let (text, cut) = bounded(rules::without_front_matter(&text), bytes, largest);
+        let (text, cut) = usable(&text, bytes, largest);
         if text.trim().is_empty() {
             return;
         }
@@ -560,7 +561,7 @@ impl Instructions {
         // Without a file of that name it was no import, but an address or a name of someone.
         if !path.is_file() {
             if import.contains('/') && imports::looks_like_text(&path) {
-                let why = format!("is imported by {} but isn't there", by.display());
+                let why = format!("is imported by {} but does not exist", by.display());
                 self.skip(&path, &why, false);
             }
             return;
@@ -703,6 +704,12 @@ fn read_bounded(path: &Path, largest: usize) -> std::io::Result<(String, u64)> {
     file.take(largest as u64 + 8 * 1024)
         .read_to_end(&mut content)?;
     Ok((String::from_utf8_lossy(&content).into_owned(), bytes))
+}
+
+/// What the model gets of a file, without front matter and comments, and how many bytes were cut off.
+fn usable(text: &str, bytes: u64, largest: usize) -> (String, u64) {
+    let (text, cut) = bounded(rules::without_front_matter(text), bytes, largest);
+    (comments::without_comments(text), cut)
 }
 
 /// The text up to the last whole line within the bound, and how many bytes that leaves out.

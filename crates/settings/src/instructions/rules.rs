@@ -68,11 +68,17 @@ fn rule(path: PathBuf, scope: Scope, base: &Path) -> Result<Rule, Skipped> {
     };
     let (text, _) = read_bounded(&path, super::LARGEST_FILE)
         .map_err(|error| skipped(&path, format!("can't be read: {error}")))?;
-    let patterns = patterns_of(&text);
+    let mut patterns = patterns_of(&text);
+    // What covers everything is no condition.
+    if patterns
+        .iter()
+        .any(|one| matches!(one.as_str(), "**" | "**/*"))
+    {
+        patterns.clear();
+    }
     let mut builder = GlobSetBuilder::new();
-    for pattern in &patterns {
-        let pattern = pattern.trim_start_matches("./").trim_start_matches('/');
-        let glob = GlobBuilder::new(pattern)
+    for pattern in patterns.iter().flat_map(|pattern| as_globs(pattern)) {
+        let glob = GlobBuilder::new(&pattern)
             .literal_separator(true)
             .build()
             .map_err(|error| skipped(&path, format!("has a bad path pattern: {error}")))?;
@@ -88,6 +94,21 @@ fn rule(path: PathBuf, scope: Scope, base: &Path) -> Result<Rule, Skipped> {
         globs,
         base: base.to_path_buf(),
     })
+}
+
+/// A pattern as globs. As in `.gitignore`, one without a slash matches in every folder, and a folder
+/// covers everything in it.
+fn as_globs(pattern: &str) -> Vec<String> {
+    let pattern = pattern.trim_start_matches("./");
+    let name = pattern.trim_matches('/');
+    let anchored = pattern.trim_end_matches('/').contains('/');
+    let glob = if anchored {
+        name.to_owned()
+    } else {
+        format!("**/{name}")
+    };
+    let inside = format!("{glob}/**");
+    vec![glob, inside]
 }
 
 /// Splits a text into front matter and body.
@@ -171,6 +192,33 @@ fn split_outside_braces(text: &str) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn patterns_match_as_in_an_ignore_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let covered = |pattern: &str, file: &str| {
+            let path = folder.path().join("rule.md");
+            std::fs::write(&path, format!("---\npaths: \"{pattern}\"\n---\nx\n")).unwrap();
+            let rule = rule(path, Scope::Project, folder.path()).unwrap();
+            rule.is_always() || rule.covers(&folder.path().join(file)).is_some()
+        };
+        for (pattern, file, expected) in [
+            ("*.ts", "a.ts", true),
+            ("*.ts", "src/deep/a.ts", true),
+            ("src", "src/deep/a.ts", true),
+            ("src/", "src/a.ts", true),
+            ("src", "lib/src/a.ts", true),
+            ("/src", "lib/src/a.ts", false),
+            ("src/api", "src/api/x.ts", true),
+            ("src/*.ts", "src/a.ts", true),
+            ("src/*.ts", "src/deep/a.ts", false),
+            ("src/**", "src/deep/a.ts", true),
+            ("**", "anything", true),
+            ("*.ts", "a.tsx", false),
+        ] {
+            assert_eq!(covered(pattern, file), expected, "{pattern} on {file}");
+        }
+    }
 
     #[test]
     fn patterns_are_read_in_every_form_that_people_write() {

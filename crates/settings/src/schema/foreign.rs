@@ -49,6 +49,7 @@ pub fn foreign_keys() -> impl Iterator<Item = ForeignKey> {
 type Group = (&'static str, &'static [&'static str]);
 
 const FOREIGN: &[Group] = &[
+    ("Lathe sends no usage numbers", &["telemetry"]),
     (
         "Lathe has one way to draw the terminal",
         &[
@@ -182,8 +183,6 @@ const FOREIGN: &[Group] = &[
             "forceLoginGatewayUrl",
             "forceLoginOrgUUID",
             "gatewayInternalNetworks",
-            "awsAuthRefresh",
-            "awsCredentialExport",
             "gcpAuthRefresh",
             "proxyAuthHelper",
             "otelHeadersHelper",

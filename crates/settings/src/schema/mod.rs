@@ -16,11 +16,12 @@ pub use hooks::{HookDefinition, HookGroup, HookKind};
 pub use language::{LanguageServerSettings, LanguageServerTransport, LspDiagnostics};
 pub use models::{
     CacheSetting, CacheStyle, Effort, ModelSettings, PriceSettings, ProviderKind, ProviderModels,
-    ProviderSettings, QuirkSettings, Thinking, ThinkingMode,
+    ProviderSettings, QuirkSettings, Thinking, ThinkingMode, key_variables,
 };
 pub use sandbox::{SandboxFilesystem, SandboxNetwork, SandboxSettings};
 pub use tables::{
-    ALIASES, FINAL, MANAGED_ONLY, PERSONAL, READ_CLAUDE_HOME, REPLACED_LISTS, RESTRICTING, WORDS,
+    ALIASES, ANY_TRUE, FINAL, INNER_ALIASES, MANAGED_ONLY, PERSONAL, READ_CLAUDE_HOME,
+    REPLACED_LISTS, RESTRICTING, WORDS,
 };
 
 use crate::environment::Variable;
@@ -64,7 +65,7 @@ pub struct Settings {
     /// Names under which the provider knows models, by model name; read as `models.<model>.name`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub model_overrides: BTreeMap<String, String>,
-    /// How long the provider keeps what was sent: `5m` (the default), `1h` or `off`.
+    /// How long the provider caches a request: `5m` (the default), `1h` or `off`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt_cache: Option<PromptCache>,
     /// Further services that serve models, by a name of your choice.
@@ -85,6 +86,16 @@ pub struct Settings {
     /// A shell command that prints an API key; it runs again when the key is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api_key_helper: Option<String>,
+    /// A shell command that renews the sign-in at AWS, such as `aws sso login`; it runs when there are no AWS credentials or they
+    /// are refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aws_auth_refresh: Option<String>,
+    /// A shell command that prints AWS credentials as JSON; they are used instead of the usual ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub aws_credential_export: Option<String>,
+    /// The address of a table of models, for `lathe models update`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_table_url: Option<String>,
     /// Environment variables for the session and for every command that it runs.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, EnvValue>,
@@ -221,9 +232,6 @@ pub struct Settings {
     /// Whether files are saved before they change, so that a turn can be undone (default true).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_checkpointing_enabled: Option<bool>,
-    /// Where usage numbers are sent, if anywhere. Nothing is sent unless this is set.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub telemetry: Option<Telemetry>,
     /// How you are notified that something needs your attention: `auto`, `bell`, `desktop` or `off`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub notifications: Option<Notifications>,
@@ -262,7 +270,13 @@ pub struct Settings {
     /// Descriptions that guide the classifier of auto mode.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auto_mode: Option<AutoMode>,
-    /// How WebSearch is served where the model's provider has no search of its own.
+    /// The same as `permissions.disableAutoMode`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disable_auto_mode: Option<Disable>,
+    /// How WebFetch reads pages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub web_fetch: Option<WebFetch>,
+    /// How WebSearch is served; without it, by the search of the model's provider where it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub web_search: Option<WebSearch>,
     /// Messages from the company, shown at the start.
@@ -352,6 +366,18 @@ pub struct PermissionSettings {
     /// `disable` disables the mode `auto`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disable_auto_mode: Option<Disable>,
+    /// File tools read nothing outside the working directories, in every mode and whatever rules allow; a shell
+    /// command that names a path outside is always asked about. `true` in any source applies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block_reads_outside_working_directories: Option<bool>,
+    /// File tools write nothing outside the working directories and no settings files, in every mode and whatever
+    /// rules allow. Shell commands are not limited by it. `true` in any source applies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block_writes_outside_working_directories: Option<bool>,
+    /// A call that would be asked about is refused at once, and the turn goes on; hooks and the classifier of
+    /// auto mode decide before. `true` in any source applies; ignored in the files of a folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deny_instead_of_prompting: Option<bool>,
     /// Keys that this version doesn't know.
     #[serde(flatten)]
     #[schemars(skip)]
@@ -546,25 +572,6 @@ pub enum EditorMode {
     Vim,
 }
 
-/// Where usage numbers go.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Telemetry {
-    /// Whether they are sent at all.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub enabled: Option<bool>,
-    /// The OpenTelemetry collector that gets them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub endpoint: Option<String>,
-    /// Headers for the collector.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub headers: BTreeMap<String, String>,
-    /// Keys that this version doesn't know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
-}
-
 /// How the person is notified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -586,9 +593,15 @@ pub struct AutoMode {
     /// Actions that are fine, in words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<String>,
-    /// Actions that should rather ask, in words.
+    /// Actions that are refused unless your own words ask for exactly them, in words; also `soft_deny`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub soft_deny: Vec<String>,
+    /// Actions that are refused whatever was asked for, in words; also `hard_deny`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hard_deny: Vec<String>,
+    /// Whether the classifier judges every shell command: allow rules for Bash are suspended in auto mode.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub classify_all_shell: Option<bool>,
     /// What the classifier should know about the environment.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub environment: Vec<String>,
@@ -598,11 +611,69 @@ pub struct AutoMode {
     pub extra: Extra,
 }
 
+/// A search service with a format of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SearchProvider {
+    /// Brave Search.
+    Brave,
+    /// Tavily.
+    Tavily,
+    /// Exa.
+    Exa,
+    /// Google's Programmable Search Engine.
+    GoogleCse,
+    /// Kagi.
+    Kagi,
+}
+
+/// How pages are fetched.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WebFetch {
+    /// Whether a small model reads the page and only its answer is kept: for long pages (`auto`, the default),
+    /// `always` or `never`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extract: Option<Extract>,
+    /// Whether well-known documentation is fetched without a question (default true).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub documentation_hosts: Option<bool>,
+    /// Hosts that may be asked without encryption where they have none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub plain_http: Vec<String>,
+    /// Keys that this version doesn't know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub extra: Extra,
+}
+
+/// When a small model reads a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Extract {
+    /// When the page is long.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never: the page itself is given.
+    Never,
+}
+
 /// A search service.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WebSearch {
-    /// An address that takes `?q=` and answers JSON.
+    /// A service: `brave`, `tavily`, `exa`, `google-cse` or `kagi`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provider: Option<SearchProvider>,
+    /// The variable that holds the service's key. Commands don't see it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_key_env: Option<String>,
+    /// The search engine's id, for `google-cse`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub engine_id: Option<String>,
+    /// An address that takes `?q=` and answers JSON as SearXNG does; with `provider`, where that service is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// Headers for it; `${NAME}` is filled in from the environment.
@@ -615,6 +686,14 @@ pub struct WebSearch {
     #[serde(flatten)]
     #[schemars(skip)]
     pub extra: Extra,
+}
+
+impl WebSearch {
+    /// Whether anything is named that searches.
+    #[must_use]
+    pub fn is_used(&self) -> bool {
+        self.url.is_some() || self.provider.is_some() || self.tool.is_some()
+    }
 }
 
 /// Takes over the environment variables that are stronger than settings.

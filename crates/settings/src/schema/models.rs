@@ -3,7 +3,7 @@
 use lathe_protocol::Extra;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How hard the model works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -224,6 +224,35 @@ pub struct ProviderSettings {
     #[serde(flatten)]
     #[schemars(skip)]
     pub extra: Extra,
+}
+
+impl ProviderSettings {
+    /// The names of the variables that hold its keys: that of `apiKeyEnv`, and those in headers and parameters
+    /// whose names say that they are secret.
+    fn key_variables(&self) -> impl Iterator<Item = String> {
+        let filled = self.headers.values().chain(self.query.values());
+        let referenced = filled.flat_map(|value| {
+            let parts = value.split("${").skip(1);
+            parts.filter_map(|part| {
+                let inner = part.split('}').next()?;
+                let name = inner.split(":-").next()?;
+                crate::environment::looks_secret(name).then(|| name.to_owned())
+            })
+        });
+        self.api_key_env.clone().into_iter().chain(referenced)
+    }
+}
+
+/// The names of the variables that hold keys of declared providers and of the search service.
+#[must_use]
+pub fn key_variables(settings: &super::Settings) -> BTreeSet<String> {
+    let search = settings.web_search.as_ref();
+    settings
+        .providers
+        .values()
+        .flat_map(ProviderSettings::key_variables)
+        .chain(search.and_then(|search| search.api_key_env.clone()))
+        .collect()
 }
 
 /// The models of a provider.

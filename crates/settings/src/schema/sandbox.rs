@@ -86,6 +86,9 @@ pub struct SandboxNetwork {
     /// Whether commands may listen on local ports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow_local_binding: Option<bool>,
+    /// Whether hosts that no list names are refused without a question.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub strict_allowlist: Option<bool>,
     /// Only hosts from managed settings apply. Only effective in managed settings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allow_managed_domains_only: Option<bool>,

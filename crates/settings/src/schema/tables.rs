@@ -32,6 +32,15 @@ pub const RESTRICTING: &[&str] = &[
     "permissions.ask",
     "permissions.disableBypassPermissionsMode",
     "permissions.disableAutoMode",
+    "permissions.blockReadsOutsideWorkingDirectories",
+    "permissions.blockWritesOutsideWorkingDirectories",
+    "permissions.denyInsteadOfPrompting",
+    "disableAutoMode",
+    "autoMode.softDeny",
+    "autoMode.soft_deny",
+    "autoMode.hardDeny",
+    "autoMode.hard_deny",
+    "autoMode.classifyAllShell",
     "hooks",
     "sandbox",
     "allowManagedHooksOnly",
@@ -60,12 +69,29 @@ pub const READ_CLAUDE_HOME: &str = "readClaudeHome";
 
 /// Keys of a person: in the files of a folder they are ignored, with a warning. With them, a folder could
 /// take away what the person's own files deny.
-pub const PERSONAL: &[&str] = &[READ_CLAUDE_HOME];
+pub const PERSONAL: &[&str] = &[READ_CLAUDE_HOME, "permissions.denyInsteadOfPrompting"];
+
+/// Keys that apply as soon as one source sets them to true.
+pub const ANY_TRUE: &[&str] = &[
+    "permissions.blockReadsOutsideWorkingDirectories",
+    "permissions.blockWritesOutsideWorkingDirectories",
+    "permissions.denyInsteadOfPrompting",
+    "autoMode.classifyAllShell",
+];
+
+/// Other names for keys inside of objects; read as the key beside it.
+pub const INNER_ALIASES: &[(&str, &str)] = &[
+    ("autoMode.soft_deny", "autoMode.softDeny"),
+    ("autoMode.hard_deny", "autoMode.hardDeny"),
+    ("disableAutoMode", "permissions.disableAutoMode"),
+];
 
 /// Keys that `null` doesn't take away: a denial of any source is final.
 pub const FINAL: &[&str] = &[
     "permissions",
     "permissions.deny",
+    "permissions.disableBypassPermissionsMode",
+    "permissions.disableAutoMode",
     "deniedMcpServers",
     "disabledMcpjsonServers",
     "blockedMarketplaces",

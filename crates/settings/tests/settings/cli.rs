@@ -286,7 +286,7 @@ fn trust_is_listed_given_and_taken() {
     assert!(
         cli::trust_remove(&places, &store, ".".as_ref())
             .unwrap()
-            .contains("is forgotten")
+            .contains("is no longer trusted")
     );
     assert!(
         cli::trust_add(&places, &store, "missing".as_ref(), "now")

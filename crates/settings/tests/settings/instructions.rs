@@ -215,6 +215,10 @@ fn rules_hold_always_or_for_the_paths_that_they_name() {
         "---\npaths: '*.sql'\n---\nsql",
     );
     machine.write(
+        "home/project/.lathe/rules/top.md",
+        "---\npaths: '/*.ini'\n---\ntop",
+    );
+    machine.write(
         "home/project/.lathe/rules/odd.md",
         "---\npaths: 'src/[x'\n---\nodd",
     );
@@ -235,11 +239,13 @@ fn rules_hold_always_or_for_the_paths_that_they_name() {
         new[0].reason.text()
     );
     assert_eq!(
-        instructions.on_touch(Path::new("a/b.sql")),
+        instructions.on_touch(Path::new("a/c.ini")),
         [],
-        "a pattern without ** is for the top"
+        "a pattern that begins with a slash is for the top"
     );
-    assert_eq!(instructions.on_touch(Path::new("b.sql")).len(), 1);
+    assert_eq!(instructions.on_touch(Path::new("c.ini")).len(), 1);
+    // As in .gitignore, one without a slash is for every folder.
+    assert_eq!(instructions.on_touch(Path::new("a/b.sql")).len(), 1);
 }
 
 #[test]

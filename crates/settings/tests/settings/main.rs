@@ -72,6 +72,7 @@ impl Machine {
             variables,
             home: Some(self.path("home")),
             cwd: self.path(cwd),
+            ..Environment::default()
         };
         Places::with_managed(environment, self.path("etc/lathe"))
     }

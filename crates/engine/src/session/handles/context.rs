@@ -79,8 +79,15 @@ impl ContextHandle<'_> {
         Git::new(&self.shared.permissions.snapshot(), &self.working_folder())
     }
 
-    /// Changes the session's working folder.
+    /// Changes the session's working folder. Hooks hear of it; nobody waits for them.
     pub fn set_working_folder(self, folder: PathBuf) {
-        *self.shared.tools.working_folder.write() = folder;
+        let before = {
+            let mut now = self.shared.tools.working_folder.write();
+            std::mem::replace(&mut *now, folder.clone())
+        };
+        if before != folder {
+            let hooks = self.shared.hooks.clone();
+            lathe_spawn::task(async move { hooks.cwd_changed(&before, &folder).await });
+        }
     }
 }

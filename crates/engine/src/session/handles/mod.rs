@@ -13,7 +13,7 @@ mod tasks;
 pub use context::ContextHandle;
 pub use extensions::ExtensionsHandle;
 pub use history::{ChangedFilesError, HistoryHandle};
-pub use model::{ModelHandle, UnknownEffort};
+pub use model::{ModelHandle, SwitchError, SwitchSource, UnknownEffort};
 pub use permissions::PermissionsHandle;
 pub use plugins::PluginsHandle;
 pub use settings::SettingsHandle;

@@ -1,9 +1,43 @@
 //! The model of a session: which one answers, how hard it tries, how it may reason.
 
 use crate::conversation::ConversationShared;
+use crate::conversation::model_switch::ModelSwitch;
 use crate::turn::models::{NotAvailable, choose_model};
+use lathe_hooks::HookDecision;
 use lathe_model::{Thinking, ThinkingDisplay};
 use std::sync::Arc;
+
+/// Who switches the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SwitchSource {
+    /// A person's command.
+    Command,
+    /// A person's choice from a list.
+    Picker,
+    /// A host.
+    Sdk,
+}
+
+impl SwitchSource {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Command => "command",
+            Self::Picker => "picker",
+            Self::Sdk => "sdk",
+        }
+    }
+}
+
+/// Why the model was not switched.
+#[derive(Debug, thiserror::Error)]
+pub enum SwitchError {
+    /// Settings don't allow it.
+    #[error(transparent)]
+    NotAvailable(#[from] NotAvailable),
+    /// A hook objects.
+    #[error("a PreModelSwitch hook objects: {0}")]
+    Hook(String),
+}
 
 /// How hard a model can be told to try.
 const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
@@ -24,17 +58,58 @@ pub struct ModelHandle<'a> {
 }
 
 impl ModelHandle<'_> {
-    /// Chooses the model from the next step on; `None` is the default. Gives its id.
+    /// Chooses the model from the next step on; `None` is the default. Gives its id. Hooks may object.
     ///
     /// # Errors
-    /// When `availableModels` doesn't allow it; then nothing changes.
-    pub fn set(self, model: Option<&str>) -> Result<String, NotAvailable> {
+    /// When `availableModels` or a hook doesn't allow it; then nothing changes.
+    pub async fn switch(
+        self,
+        model: Option<&str>,
+        source: SwitchSource,
+    ) -> Result<String, SwitchError> {
         let chosen = match model {
             Some(name) => choose_model(self.shared, name)?,
             None => self.shared.choices.first.model.clone(),
         };
+        let from = self.current();
+        if from == chosen {
+            return Ok(chosen);
+        }
+        let requested = model.map(str::to_owned);
+        let switch = ModelSwitch::of(self.shared, &from, &chosen, requested, source.name());
+        let outcome = self.shared.hooks.pre_model_switch(&switch).await;
+        if let Some(reason) = outcome.block.or(outcome.stop) {
+            return Err(SwitchError::Hook(reason));
+        }
+        // Nobody can confirm it here, so a hook that wants it confirmed refuses it.
+        if let Some(permission) = outcome.permission
+            && permission.decision != HookDecision::Allow
+        {
+            let reason = permission.reason.unwrap_or_else(|| permission.hook.clone());
+            return Err(SwitchError::Hook(reason));
+        }
         self.shared.choices.write().model.clone_from(&chosen);
+        self.shared.hooks.post_model_switch(&switch).await;
         Ok(chosen)
+    }
+
+    /// As [`Self::switch`], for a face that doesn't wait for it.
+    pub fn switch_later(
+        self,
+        model: String,
+        source: SwitchSource,
+    ) -> impl Future<Output = Result<String, SwitchError>> + Send + 'static {
+        let shared = self.shared.clone();
+        async move {
+            let handle = ModelHandle { shared: &shared };
+            handle.switch(Some(&model), source).await
+        }
+    }
+
+    /// Whether a switch of the model waits for hooks.
+    #[must_use]
+    pub fn has_switch_hooks(self) -> bool {
+        self.shared.hooks.wants_model_switches()
     }
 
     /// The model that the next step uses.
@@ -114,21 +189,25 @@ impl ModelHandle<'_> {
         Ok(())
     }
 
-    /// The model that takes over when the first is overloaded.
+    /// The models that take over, in this order, when the one before does not answer.
     #[must_use]
-    pub fn fallback(self) -> Option<String> {
-        self.shared.choices.read().fallback.clone()
+    pub fn fallbacks(self) -> Vec<String> {
+        self.shared.choices.read().fallbacks.clone()
     }
 
-    /// Chooses the model that takes over when the first is overloaded; `None` is nobody. Gives its id.
+    /// Chooses the models that take over when the one before does not answer; none is nobody. Gives their ids.
     ///
     /// # Errors
-    /// When `availableModels` doesn't allow it; then nothing changes.
-    pub fn set_fallback(self, name: Option<&str>) -> Result<Option<String>, NotAvailable> {
-        let model = name
+    /// When `availableModels` doesn't allow one; then nothing changes.
+    pub fn set_fallbacks<'n>(
+        self,
+        names: impl IntoIterator<Item = &'n str>,
+    ) -> Result<Vec<String>, NotAvailable> {
+        let models = names
+            .into_iter()
             .map(|name| choose_model(self.shared, name))
-            .transpose()?;
-        self.shared.choices.write().fallback.clone_from(&model);
-        Ok(model)
+            .collect::<Result<Vec<_>, _>>()?;
+        self.shared.choices.write().fallbacks.clone_from(&models);
+        Ok(models)
     }
 }

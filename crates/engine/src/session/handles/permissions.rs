@@ -43,6 +43,27 @@ impl PermissionsHandle<'_> {
         self.shared.permissions.next_mode()
     }
 
+    /// What holds for commands: the sandbox, in words.
+    #[must_use]
+    pub fn sandbox_text(self) -> String {
+        let status = self
+            .shared
+            .tools
+            .sandbox
+            .as_ref()
+            .map(|sandbox| sandbox.status());
+        lathe_permissions::sandbox::describe(&self.shared.permissions.snapshot(), status)
+    }
+
+    /// Switches the sandbox on or off for this session. It can only be on where there is one.
+    pub fn switch_sandbox(self, on: bool) {
+        let sandbox = self.shared.tools.sandbox.as_ref();
+        let on = on && sandbox.is_some_and(|sandbox| sandbox.tier().confines());
+        self.shared
+            .permissions
+            .update_context(|context| context.sandbox.bash_sandboxed = on);
+    }
+
     /// The rules in effect: what they do, as written, and where they come from.
     #[must_use]
     pub fn rules(self) -> Vec<(Behavior, String, RuleSource)> {

@@ -81,11 +81,13 @@ impl<'a> SettingsHandle<'a> {
         let folder = self.shared.tools.working_folder.read().clone();
         let project = self.shared.hooks.project.clone();
         let environment = self.shared.hooks.registry.settings_environment();
+        let withheld = self.shared.hooks.registry.withheld();
         let stdin = stdin.to_string();
         async move {
             let context = HelperContext {
                 cwd: &folder,
                 environment,
+                withheld,
                 project: Some(&project),
                 limit,
                 cancel,

@@ -24,8 +24,8 @@ const MOST_CHARACTERS: usize = 6_000;
 const MOST_OF_ONE: usize = 1_500;
 
 const TITLE: &str = "You name conversations. Answer with a title of three to seven words for the one you are shown, in its language, without quotation marks, full stop or Markdown. Nothing else.";
-const SUGGESTION: &str = "You are shown the end of a conversation between a person and a coding agent. Answer with the one short message that the person most likely sends next, in their words and language, at most twelve words, plain text. If nothing obvious follows, answer with nothing.";
-const AWAY: &str = "You are shown the end of a conversation between a person and a coding agent. The person was away. Tell them in at most three short sentences what was done and what waits for them. Plain text.";
+const SUGGESTION: &str = "You are shown the end of a conversation between a user and a coding agent. Answer with the one short message that the user most likely sends next, in their words and language, at most twelve words, plain text. If nothing obvious follows, answer with nothing.";
+const AWAY: &str = "You are shown the end of a conversation between a user and a coding agent. The user was away. Tell them in at most three short sentences what was done and what waits for them. Plain text.";
 const TOOL_USE: &str = "You are shown what a coding agent's tool was asked and what it gave. Say in at most ten words what was done, as a past-tense phrase without a full stop. Plain text, nothing else.";
 
 const PROGRESS: &str = "You are shown what an agent was told to do and what it did so far. Say in three to seven words what it is doing right now, beginning with a verb in its -ing form, without a full stop. Plain text, nothing else.";

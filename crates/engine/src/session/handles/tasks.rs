@@ -11,7 +11,7 @@ use std::sync::Arc;
 #[derive(Debug, thiserror::Error)]
 pub enum TaskError {
     /// The agent is over.
-    #[error("agent {0} isn't running any more")]
+    #[error("agent {0} is no longer running")]
     NotRunning(String),
     /// Its output can't be read.
     #[error("{} can't be read: {source}", path.display())]

@@ -1,0 +1,169 @@
+//! The network of commands in the sandbox: a proxy for each conversation, and its questions about hosts.
+
+use crate::call::CallEnvironment;
+use crate::conversation::hook_points::HookPoints;
+use crate::conversation::questions::{Answer, HookMay, Questions};
+use futures::FutureExt as _;
+use lathe_permissions::Permissions;
+use lathe_protocol::ids::{AgentId, RequestId, ToolUseId};
+use lathe_protocol::permission::{
+    Behavior, DecisionReason, PermissionMode, PermissionReply, PermissionRequest, PermissionUpdate,
+    RuleSource, RuleValue,
+};
+use lathe_proxy::{AskHost, HostAnswer, Proxy, ProxyOptions, Wanted};
+use lathe_sandbox::{Host, NetworkPolicy, Sandbox};
+use lathe_shell::run::SandboxedNetwork;
+use parking_lot::Mutex;
+use serde_json::json;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// The proxy of a conversation. Started for its first command in the sandbox.
+#[derive(Default)]
+pub(crate) struct SandboxNetwork {
+    proxy: Mutex<Option<Arc<Proxy>>>,
+}
+
+impl SandboxNetwork {
+    /// The way to the network for a command; `None` if there is none.
+    pub(super) fn way_out(
+        &self,
+        calls: &CallEnvironment,
+        sandbox: &Sandbox,
+        policy: &NetworkPolicy,
+        call: &ToolUseId,
+    ) -> Option<SandboxedNetwork> {
+        let mut proxy = self.proxy.lock();
+        let proxy = match &*proxy {
+            Some(proxy) => {
+                proxy.set_policy(policy.clone());
+                Arc::clone(proxy)
+            }
+            None => {
+                let folder = sandbox
+                    .socket_folder()
+                    .inspect_err(|error| tracing::warn!(%error, "the sandbox has no network"));
+                let options = ProxyOptions {
+                    folder: folder.ok()?,
+                    policy: policy.clone(),
+                    ask: Some(asking(calls)),
+                    log: Some(calls.permissions.snapshot().config_home.join("sandbox.log")),
+                };
+                let started = Proxy::start(options)
+                    .inspect_err(|error| tracing::warn!(%error, "the sandbox has no network"));
+                Arc::clone(proxy.insert(Arc::new(started.ok()?)))
+            }
+        };
+        Some(SandboxedNetwork {
+            socket: proxy.socket(),
+            name: call.as_str().to_owned(),
+            refused: Arc::new(move |name: &str| proxy.take_refused(name)),
+        })
+    }
+}
+
+/// Who answers questions of a conversation's commands.
+struct Asker {
+    questions: Arc<Questions>,
+    hooks: Arc<HookPoints>,
+    permissions: Arc<Permissions>,
+    agent_id: Option<AgentId>,
+}
+
+/// Asks whoever answers the questions of these calls.
+fn asking(calls: &CallEnvironment) -> AskHost {
+    let asker = Arc::new(Asker {
+        questions: Arc::clone(&calls.questions),
+        hooks: Arc::clone(&calls.hooks),
+        permissions: Arc::clone(&calls.permissions),
+        agent_id: calls.agent_id.clone(),
+    });
+    Arc::new(move |wanted: Wanted| {
+        let asker = Arc::clone(&asker);
+        async move { answer(&asker, &wanted).await }.boxed()
+    })
+}
+
+async fn answer(calls: &Asker, wanted: &Wanted) -> HostAnswer {
+    match calls.permissions.mode() {
+        PermissionMode::BypassPermissions => return HostAnswer::Allow,
+        PermissionMode::DontAsk => {
+            return HostAnswer::Deny(
+                "no rule allows it, and the mode dontAsk asks nobody".to_owned(),
+            );
+        }
+        _ => {}
+    }
+    let questions = &calls.questions;
+    let request = question(calls, wanted);
+    let cancel = CancellationToken::new();
+    match questions
+        .ask(request, &calls.hooks, HookMay::Decide, &cancel)
+        .await
+    {
+        Answer::Reply(PermissionReply::Allow {
+            updated_permissions,
+            ..
+        })
+        | Answer::HookReply(PermissionReply::Allow {
+            updated_permissions,
+            ..
+        }) => {
+            questions.apply(&updated_permissions, &calls.permissions);
+            if updated_permissions.is_empty() {
+                HostAnswer::Allow
+            } else {
+                HostAnswer::AllowAlways
+            }
+        }
+        Answer::Reply(PermissionReply::Deny { message, .. })
+        | Answer::HookReply(PermissionReply::Deny { message, .. }) => {
+            let said = message.trim();
+            HostAnswer::Deny(if said.is_empty() {
+                "the person said no".to_owned()
+            } else {
+                format!("the person said no: {said}")
+            })
+        }
+        Answer::NobodyToAsk | Answer::Withdrawn => {
+            HostAnswer::Deny("no rule allows it, and nobody can be asked".to_owned())
+        }
+    }
+}
+
+fn question(calls: &Asker, wanted: &Wanted) -> PermissionRequest {
+    let reason = DecisionReason::Other {
+        reason: format!(
+            "a command in the sandbox wants to reach {}, port {}",
+            wanted.host, wanted.port
+        ),
+    };
+    let suggestion = match &wanted.host {
+        Host::Name(name) => vec![PermissionUpdate::AddRules {
+            rules: vec![RuleValue {
+                tool_name: "WebFetch".to_owned(),
+                rule_content: Some(format!("domain:{name}")),
+            }],
+            behavior: Behavior::Allow,
+            destination: RuleSource::LocalSettings,
+        }],
+        Host::Address(_) => Vec::new(),
+    };
+    PermissionRequest {
+        request_id: RequestId::random(),
+        tool_name: "WebFetch".to_owned(),
+        input: json!({
+            "url": format!("https://{}:{}/", wanted.host, wanted.port),
+            "prompt": "A command in the sandbox wants to reach this host.",
+        }),
+        tool_use_id: ToolUseId::from(wanted.command.clone()),
+        permission_suggestions: suggestion,
+        blocked_path: None,
+        decision_reason: Some(reason.text()),
+        decision_reason_type: Some(reason.kind().to_owned()),
+        display_name: Some("Network".to_owned()),
+        title: Some(format!("Reach {}", wanted.host)),
+        description: None,
+        agent_id: calls.agent_id.clone(),
+    }
+}

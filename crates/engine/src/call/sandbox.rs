@@ -1,0 +1,58 @@
+//! Which calls run in the sandbox, and in which one.
+
+use crate::call::pipeline::Pipeline;
+use lathe_permissions::sandbox;
+use lathe_protocol::permission::Subject;
+use lathe_shell::analysis::analyse;
+use lathe_shell::run::SandboxedRun;
+use std::sync::Arc;
+
+impl Pipeline {
+    /// The sandbox of a command; `None` runs it outside. By the permissions as they are when it starts.
+    pub(super) fn sandbox_of(&self, subject: &Subject) -> Option<Arc<SandboxedRun>> {
+        let Subject::Shell {
+            command,
+            unsandboxed,
+            ..
+        } = subject
+        else {
+            return None;
+        };
+        let context = self.calls.permissions.snapshot();
+        if !context.sandbox.bash_sandboxed {
+            return None;
+        }
+        let analysis = analyse(command, context.shell);
+        if !context
+            .sandbox
+            .holds(&analysis, *unsandboxed, &context.home)
+        {
+            return None;
+        }
+        let (policy, _) = sandbox::policy(&context);
+        let session = Arc::clone(self.calls.tools.sandbox.as_ref()?);
+        let network = if session.tier().has_proxy() {
+            let calls = &self.calls;
+            calls
+                .network
+                .way_out(calls, &session, &policy.network, &self.id)
+        } else {
+            None
+        };
+        Some(Arc::new(SandboxedRun {
+            sandbox: session,
+            policy: Arc::new(policy),
+            network,
+            scrubbed: context.sandbox.settings.scrub_environment.clone(),
+            ignored: sandbox::ignored(&context.sandbox.settings, command),
+            replaced: Vec::new(),
+        }))
+    }
+
+    /// Whether a command that the sandbox stopped may be offered to a person to run outside.
+    pub(super) fn may_leave_sandbox(&self) -> bool {
+        let context = self.calls.permissions.snapshot();
+        !context.sandbox.stays
+            && context.mode != lathe_protocol::permission::PermissionMode::DontAsk
+    }
+}
