@@ -98,6 +98,12 @@ pub async fn run(
     leave_screen(&mut app);
     app.prompt.suggestion.cancel();
     app.alarms.away.cancel();
+    if app.engine.opening {
+        // The one before it is being ended by the same job, and its own start hooks may have run.
+        let opened = app.jobs.opened();
+        let opened = tokio::time::timeout(SHUTDOWN_TIMEOUT, opened).await;
+        app.engine.handle = opened.ok().flatten();
+    }
     if let Some(session) = app.engine.handle.take() {
         if leave == Leave::Asked {
             session.ends_by(EndReason::PromptInputExit);

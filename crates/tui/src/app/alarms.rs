@@ -3,7 +3,11 @@
 use crate::app::App;
 use crate::app::away::Away;
 use crate::app::settings::Notify;
+use lathe_settings::{Environment, Variable};
 use std::time::{Duration, Instant};
+
+/// What an idle user is told.
+const IDLE: &str = "Lathe is waiting for your input";
 
 pub(crate) struct Alarms {
     /// Whether the terminal has the focus.
@@ -12,14 +16,31 @@ pub(crate) struct Alarms {
     /// A hint in the footer, and until when it is shown.
     pub(crate) hint: Option<(&'static str, Instant)>,
     pub(crate) last_escape: Option<Instant>,
+    /// When the user counts as idle, if nothing happens until then.
+    pub(crate) idle: Option<Instant>,
 }
 
+/// After how many seconds without a key the user is told that Lathe waits.
+const IDLE_SECONDS: u64 = 60;
 /// How long a hint is shown, and 'press again' is valid.
 const HINT: Duration = Duration::from_secs(2);
 /// How long after a first Esc a second one is a double press.
 const DOUBLE_ESCAPE: Duration = Duration::from_millis(900);
 
 impl Alarms {
+    /// The model is done: the user is told if nothing comes for a while.
+    pub(crate) fn wait_for_user(&mut self, environment: &Environment) {
+        let seconds = environment.number(Variable::IdlePromptSeconds);
+        let limit = Duration::from_secs(seconds.unwrap_or(IDLE_SECONDS));
+        self.idle = Some(Instant::now() + limit);
+    }
+
+    /// The user did something.
+    pub(crate) fn user_is_active(&mut self) {
+        self.idle = None;
+        self.away.user_is_active();
+    }
+
     /// Shows a hint for a moment.
     pub(crate) fn show(&mut self, words: &'static str) {
         self.show_for(words, HINT);
@@ -66,8 +87,21 @@ impl Default for Alarms {
             away: Away::default(),
             hint: None,
             last_escape: None,
+            idle: None,
         }
     }
+}
+
+/// Tells the user, and hooks, that Lathe waits for input.
+pub(crate) fn idle(app: &mut App) {
+    app.alarms.idle = None;
+    if app.session.busy() {
+        return;
+    }
+    if let Some(session) = &app.engine.handle {
+        session.notify("idle_prompt", IDLE);
+    }
+    notify(app, IDLE);
 }
 
 /// Tells a user who looks elsewhere.

@@ -1,16 +1,19 @@
 //! Carrying out the answers to dialogs.
 
-use crate::app::{App, browser, queue, remember, settings, spending, trust};
+use crate::app::{App, browser, no_key, queue, remember, settings, spending, trust};
 use crate::commands;
 use crate::commands::{
     add_dir, agents, config, effort, hooks, ide, login, logout, mcp, mode, output_style,
     permissions, plugin, rename, resume, rewind, skills, tasks, theme,
 };
 use crate::layers::permission::PermissionAnswer;
-use crate::layers::{ElicitationDialog, Form, Outcome, Purpose};
+use crate::layers::{ElicitationDialog, Form, Outcome, PlanDialog, Purpose};
+use crate::render::cell::Cell;
+use lathe_engine::SwitchSource;
 use lathe_protocol::command::BuiltinCommand;
 use lathe_protocol::elicitation::ElicitationReply;
 use lathe_protocol::op::Op;
+use lathe_protocol::permission::PermissionReply;
 
 /// Carries out the answer to the dialog or question that is shown.
 pub(crate) fn done(app: &mut App, outcome: Outcome) {
@@ -41,9 +44,18 @@ pub(crate) fn done(app: &mut App, outcome: Outcome) {
 }
 
 fn permission_answered(app: &mut App, answer: PermissionAnswer) {
+    let plan = app
+        .layers
+        .shown::<PlanDialog>()
+        .filter(|_| matches!(answer.reply, PermissionReply::Deny { .. }))
+        .map(|dialog| dialog.plan().to_owned());
     let Some(question) = app.layers.close_dialog() else {
         return;
     };
+    if let Some(plan) = plan {
+        // A plan that is not accepted can still be read.
+        app.with_look(|conversation, look| conversation.push(Cell::Plan(plan), look));
+    }
     // The comment goes first: it must reach the model with the result of the call, however soon that
     // is there.
     if let Some(comment) = answer.comment {
@@ -78,6 +90,12 @@ fn cancelled(app: &mut App) {
     };
     match dialog.purpose() {
         Some(Purpose::Trust) => trust::answered(app, "leave"),
+        Some(Purpose::NoKey) => no_key::chosen(app, "leave"),
+        Some(Purpose::SessionKey | Purpose::LocalModel | Purpose::KeyHelper)
+            if app.engine.handle.is_none() =>
+        {
+            no_key::ask(app);
+        }
         Some(Purpose::Theme) => {
             let name = app.look.theme_name.clone();
             settings::set_theme(app, &name);
@@ -86,7 +104,9 @@ fn cancelled(app: &mut App) {
             app.prompt.editor.set_text(&format!("# {text}"));
             app.edited();
         }
-        Some(Purpose::Resume) if app.engine.handle.is_none() && !app.engine.opening => {
+        Some(Purpose::Resume | Purpose::OtherFolder { .. })
+            if app.engine.handle.is_none() && !app.engine.opening =>
+        {
             app.open_session();
         }
         Some(Purpose::PluginConfirm) => app.commands.prepared_plugin = None,
@@ -99,8 +119,14 @@ fn chosen(app: &mut App, purpose: Purpose, value: &str) {
     match purpose {
         Purpose::AddDirectory => add_dir::add(app, value),
         Purpose::AddMarketplace => plugin::add_marketplace(app, value),
-        Purpose::AddRule => permissions::add_rule(app, value),
+        Purpose::AddRule => permissions::ask_scope(app, value),
         Purpose::Agents => agents::mention(app, value),
+        Purpose::Proposals => commands::fewer_permission_prompts::add(app, value),
+        Purpose::NoKey => no_key::chosen(app, value),
+        Purpose::SessionKey => no_key::use_key(app, value),
+        Purpose::LocalModel => no_key::use_model(app, value),
+        Purpose::EditRule { old } => permissions::replace_rule(app, &old, value),
+        Purpose::RuleScope { rule } => permissions::save_rule(app, &rule, value),
         Purpose::Config => config::edit(app, value),
         Purpose::ConfigValue { key } => config::set(app, &key, value),
         Purpose::Cost => spending::answered(app, value),
@@ -120,7 +146,7 @@ fn chosen(app: &mut App, purpose: Purpose, value: &str) {
         Purpose::McpServer { name } => mcp::act(app, value, &name),
         Purpose::Memory { text } => remember::write(app, &text, value),
         Purpose::Mode => mode::run(app, value),
-        Purpose::Model => commands::run_own(app, BuiltinCommand::Model, value),
+        Purpose::Model => commands::model::run(app, value, SwitchSource::Picker),
         Purpose::OutputStyle => output_style::run(app, value),
         Purpose::PermissionRule => permissions::rule_chosen(app, value),
         Purpose::Plugin { id } => plugin::act(app, value, &id),
@@ -130,6 +156,8 @@ fn chosen(app: &mut App, purpose: Purpose, value: &str) {
         Purpose::Rename => rename::set_title(app, value),
         Purpose::RenameSession { id } => resume::rename(app, &id, value),
         Purpose::Resume => commands::run_own(app, BuiltinCommand::Resume, value),
+        Purpose::OtherFolder { id, folder } => resume::other_folder(app, &id, &folder, value),
+        Purpose::Queue => commands::queue::edit(app, value),
         Purpose::RewindTo => rewind::ask_what(app, value),
         Purpose::RewindWhat { to } => rewind::apply(app, &to, value),
         Purpose::Skills => skills::put_into_prompt(app, value),
@@ -144,7 +172,10 @@ fn chosen(app: &mut App, purpose: Purpose, value: &str) {
 fn other_key(app: &mut App, purpose: Purpose, value: &str, key: char) {
     match (purpose, key) {
         (Purpose::PermissionRule, 'x') => permissions::remove_rule(app, value),
+        (Purpose::Proposals, 'a') => commands::fewer_permission_prompts::add_all(app),
         (Purpose::Resume, key) => resume::other_key(app, value, key),
+        (Purpose::Config, 'x') => config::reset(app, value),
+        (Purpose::Queue, key) => commands::queue::other_key(app, value, key),
         (Purpose::Agents, 'o') => agents::show(app, value),
         (Purpose::Skills, 'o') => skills::show(app, value),
         (Purpose::Tasks, 'x') => tasks::stop(app, value),

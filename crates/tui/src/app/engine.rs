@@ -1,8 +1,10 @@
 //! The connection to the engine: the open session, its events, and the options for opening the next one.
 
+use crate::render::cell::Cell;
 use lathe_engine::{
     EventStream, LoadedSettings, Restart, SessionChoice, SessionHandle, SessionOptions,
 };
+use lathe_protocol::display::TodoItem;
 use lathe_protocol::ids::RecordId;
 use lathe_protocol::op::Op;
 use std::sync::Arc;
@@ -19,6 +21,19 @@ pub(crate) struct Engine {
     pub(crate) first_prompt: Option<String>,
     /// The settings that were read at the start, for the session that is opened next.
     pub(crate) loaded_settings: Option<Arc<LoadedSettings>>,
+    /// Where to return to if the session that is being opened can't be.
+    pub(crate) fallback: Option<Fallback>,
+    /// Whether the session that is being opened is the one that was there before: it stands on the screen.
+    pub(crate) returned: bool,
+    /// Local model servers that answered when there was no key.
+    pub(crate) local_servers: Vec<(&'static str, u16)>,
+}
+
+/// A session that was closed for another one.
+pub(crate) struct Fallback {
+    pub(crate) options: SessionOptions,
+    pub(crate) cells: Vec<Cell>,
+    pub(crate) todos: Vec<TodoItem>,
 }
 
 impl Engine {
@@ -38,6 +53,9 @@ impl Engine {
             pick_session: false,
             first_prompt,
             loaded_settings: None,
+            fallback: None,
+            returned: false,
+            local_servers: Vec::new(),
         }
     }
 }

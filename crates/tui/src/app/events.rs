@@ -1,18 +1,31 @@
 //! Events of the engine, and what they change on the screen.
 
-use crate::app::session_status::{ContextLeft, Retry};
+use crate::app::session_status::{ContextLeft, Retry, RunningHook};
 use crate::app::{App, alarms, queue, settings, spending, status_line};
 use crate::layers::PendingQuestion;
 use crate::prompt::suggestion;
 use crate::render::cell::Cell;
 use lathe_protocol::event::{
-    Event, NoticeLevel, SessionState, TaskNotice, TaskStatus, TerminalReason, TurnResult,
+    Event, HookNotice, NoticeLevel, SessionState, TaskNotice, TaskStatus, TerminalReason,
+    TurnResult,
 };
 use lathe_protocol::record::MessageRecord;
 use std::time::{Duration, Instant};
 
+/// A hook that took this long is named.
+const SLOW_HOOK: Duration = Duration::from_millis(500);
+
 /// A turn that took this long is worth a notification.
-const LONG_TURN: Duration = Duration::from_secs(10);
+pub(crate) const LONG_TURN: Duration = Duration::from_secs(10);
+
+/// The line about a long turn.
+pub(crate) fn turn_took(took: Duration, tokens: u64) -> String {
+    format!(
+        "✻ {} · {} tokens",
+        crate::render::text::duration(took),
+        crate::render::text::tokens(tokens)
+    )
+}
 
 impl App {
     pub(crate) fn engine_event(&mut self, event: Event) {
@@ -79,7 +92,8 @@ impl App {
             }
             Event::TurnFinished(result) => self.turn_finished(&result),
             // The terminal itself replaced the conversation (`reopen`) and shows the new one.
-            Event::ConversationReset { .. } | Event::Hook(_) | Event::SessionEnded => {}
+            Event::Hook(notice) => self.hook_notice(notice),
+            Event::ConversationReset { .. } | Event::SessionEnded => {}
         }
         self.run_held_when_idle();
     }
@@ -94,6 +108,7 @@ impl App {
             }
         ) {
             self.session.turn.retry = None;
+            self.session.turn.unanswered = None;
         }
         self.with_look(|conversation, look| conversation.event(event, look));
     }
@@ -124,6 +139,44 @@ impl App {
         self.next_question();
         if let Some(words) = notification {
             alarms::notify(self, &words);
+        }
+    }
+
+    /// A hook began or ended. What takes long is said.
+    fn hook_notice(&mut self, notice: HookNotice) {
+        match notice {
+            HookNotice::Started {
+                hook_id,
+                hook_name,
+                hook_event,
+                display,
+            } => self.session.hooks.push(RunningHook {
+                id: hook_id,
+                name: hook_name,
+                display,
+                event: hook_event,
+                began: Instant::now(),
+            }),
+            HookNotice::Finished { hook_id, .. } => {
+                let Some(index) = self
+                    .session
+                    .hooks
+                    .iter()
+                    .position(|hook| hook.id == hook_id)
+                else {
+                    return;
+                };
+                let hook = self.session.hooks.remove(index);
+                let took = hook.began.elapsed();
+                if took >= SLOW_HOOK {
+                    self.remark(format!(
+                        "⚙ hook {} ({}) took {}",
+                        hook.name,
+                        hook.event,
+                        crate::render::text::duration(took)
+                    ));
+                }
+            }
         }
     }
 
@@ -159,12 +212,16 @@ impl App {
         if self.queue.own_context.remove(&record.uuid) {
             return;
         }
+        let begins = !self.session.busy() || self.session.turn.unanswered.is_some();
         self.session.turn.begin();
-        let shown = self.queue.accepted(record.uuid);
+        let typed = self.queue.accepted(record.uuid);
         if record.is_meta {
             return;
         }
-        let text = shown.or_else(|| {
+        if begins {
+            self.session.turn.unanswered.clone_from(&typed);
+        }
+        let text = typed.map(|typed| typed.text).or_else(|| {
             record
                 .message
                 .as_ref()
@@ -203,13 +260,14 @@ impl App {
                 description,
                 task_type,
                 is_backgrounded: true,
+                extra,
                 ..
             } => {
                 self.remark(format!("⇢ in the background: {description} ({task_id})"));
                 if task_type == "local_bash" {
                     self.session.background_commands.insert(task_id.to_string());
                 } else {
-                    self.session.agent_started(task_id.to_string(), description);
+                    self.agent_started(task_id.as_str(), description, &extra);
                 }
             }
             TaskNotice::Finished {
@@ -247,11 +305,23 @@ impl App {
                 task_id,
                 description,
                 task_type,
+                extra,
                 ..
             } if task_type != "local_bash" => {
-                self.session.agent_started(task_id.to_string(), description);
+                self.agent_started(task_id.as_str(), description, &extra);
             }
             TaskNotice::Started { .. } => {}
+        }
+    }
+
+    /// An agent is at work, in the color of its definition.
+    fn agent_started(&mut self, id: &str, description: String, facts: &lathe_protocol::Extra) {
+        self.session.agent_started(id.to_owned(), description);
+        let kind = facts.get("subagent_type").and_then(|kind| kind.as_str());
+        if let (Some(session), Some(kind)) = (&self.engine.handle, kind) {
+            let agents = session.extensions().agents();
+            let color = agents.get(kind).and_then(|agent| agent.color.clone());
+            self.session.color_agent(id, color);
         }
     }
 
@@ -265,10 +335,22 @@ impl App {
         self.session.turn.retry = None;
         self.session.turn.compacting = false;
         self.session.turn.interrupting = false;
+        let aborted = matches!(
+            result.terminal_reason,
+            TerminalReason::AbortedStreaming | TerminalReason::AbortedTools
+        );
+        if let Some(typed) = self.session.turn.unanswered.take().filter(|_| aborted)
+            && self.prompt.editor.is_empty()
+        {
+            // Nothing was answered: the words can be changed and sent again.
+            self.prompt.editor.restore(&typed.text, typed.attachments);
+            self.prompt.text_changed();
+        }
+        self.alarms.wait_for_user(&self.places.environment);
         self.with_look(crate::app::conversation::Conversation::end_turn);
         let words = match result.terminal_reason {
             TerminalReason::Completed | TerminalReason::ApiError | TerminalReason::StopHookPrevented | TerminalReason::ToolDeferred => None,
-            TerminalReason::AbortedStreaming | TerminalReason::AbortedTools => Some((NoticeLevel::Info, "Interrupted. Tell the model how to continue.".to_owned())),
+            TerminalReason::AbortedStreaming | TerminalReason::AbortedTools => Some((NoticeLevel::Info, "Interrupted. What should I do instead?".to_owned())),
             TerminalReason::MaxTurns => Some((NoticeLevel::Warning, "This turn reached its limit of model calls; say 'continue' to go on.".to_owned())),
             TerminalReason::BudgetExhausted => Some((NoticeLevel::Warning, "This session's budget is spent.".to_owned())),
             TerminalReason::PromptTooLong | TerminalReason::BlockingLimit => Some((NoticeLevel::Error, "The conversation no longer fits the context window. /compact summarises it, /clear starts a new one.".to_owned())),
@@ -278,11 +360,7 @@ impl App {
         if let Some((level, text)) = words {
             self.with_look(|conversation, look| conversation.notice(level, text, look));
         } else if took >= LONG_TURN {
-            self.remark(format!(
-                "✻ {} · {} tokens",
-                crate::render::text::duration(took),
-                crate::render::text::tokens(result.usage.output_tokens)
-            ));
+            self.remark(turn_took(took, result.usage.output_tokens));
         }
         self.session.last_result = Some(result.clone());
         self.alarms.away.turn_ended();

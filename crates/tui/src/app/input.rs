@@ -20,11 +20,11 @@ impl App {
     pub(crate) fn input(&mut self, input: Input) {
         match input {
             Input::Key(key) => {
-                self.alarms.away.user_is_active();
+                self.alarms.user_is_active();
                 self.key(key);
             }
             Input::Paste(text) => {
-                self.alarms.away.user_is_active();
+                self.alarms.user_is_active();
                 self.paste(&text);
             }
             Input::FocusGained => {
@@ -52,7 +52,11 @@ impl App {
         if self.screen.full.is_some() {
             return;
         }
-        if let Some(dialog) = self.layers.dialog_mut() {
+        let unseen = self.layers.is_unseen();
+        if let Some(dialog) = self.layers.dialog_mut()
+            && !unseen
+            && dialog.armed()
+        {
             dialog.paste(text);
             return;
         }
@@ -82,13 +86,14 @@ impl App {
             self.suspend();
             return;
         }
-        if self.layers.dialog().is_some() {
+        // What was typed before a dialog appeared is not meant for it.
+        if self.layers.dialog().is_some() && !self.layers.is_unseen() {
             self.dialog_key(key);
             return;
         }
         if key == Key::ctrl('d') {
             if self.prompt.editor.is_empty() {
-                self.leave_or_hint("press ctrl+d again to exit");
+                self.leave_or_hint('d');
             } else {
                 self.prompt
                     .editor
@@ -151,7 +156,11 @@ impl App {
         match action {
             Action::Up => self.up(),
             Action::Down => self.down(),
-            Action::Submit => self.enter(),
+            Action::Submit => self.enter(queue::When::Now),
+            Action::Queue if self.session.busy() && !self.prompt.editor.is_empty() => {
+                self.enter(queue::When::AfterTurn);
+            }
+            Action::Queue => self.action(Action::Newline),
             Action::Right if self.prompt.editor.is_empty() && suggestion::accept(self) => {}
             Action::Complete => {
                 suggestion::accept(self);
@@ -206,9 +215,9 @@ impl App {
         // The last entry of the queue can be taken back and changed.
         let engine = &self.engine;
         if self.prompt.editor.is_empty()
-            && let Some(text) = self.queue.take_back(|uuid| engine.cancel_queued(uuid))
+            && let Some(typed) = self.queue.take_back(|uuid| engine.cancel_queued(uuid))
         {
-            self.prompt.editor.set_text(&text);
+            self.prompt.editor.restore(&typed.text, typed.attachments);
             self.prompt.text_changed();
             return;
         }
@@ -231,7 +240,7 @@ impl App {
         }
     }
 
-    fn enter(&mut self) {
+    fn enter(&mut self, when: queue::When) {
         if self.layers.completion().is_some() {
             let is_command = self
                 .layers
@@ -261,9 +270,10 @@ impl App {
         if self.prompt.editor.text().trim().is_empty() {
             return;
         }
+        let typed = self.prompt.editor.begins_typed();
         let (text, attachments) = self.prompt.editor.take();
         self.layers.close_completion();
-        queue::submit(self, &text, &attachments);
+        queue::submit(self, &text, &attachments, typed, when);
         self.prompt.draft.due = Some(Instant::now());
         self.prompt.save_draft();
     }
@@ -273,7 +283,7 @@ impl App {
             run.cancel.cancel();
             return;
         }
-        if self.session.busy() {
+        if self.session.busy() || !self.session.hooks.is_empty() {
             self.interrupt();
             return;
         }
@@ -293,6 +303,13 @@ impl App {
     /// Stops the turn. Prompts that wait come back into the editor.
     pub(crate) fn interrupt(&mut self) {
         self.session.turn.interrupting = true;
+        let engine = &self.engine;
+        if let Some(typed) = self.queue.take_all_back(|uuid| engine.cancel_queued(uuid)) {
+            self.prompt
+                .editor
+                .put_before(&typed.text, typed.attachments);
+            self.prompt.text_changed();
+        }
         self.engine.send(Op::Interrupt { drop_queued: false });
     }
 
@@ -324,10 +341,17 @@ impl App {
             self.edited();
             return;
         }
-        self.leave_or_hint("press ctrl+c again to exit");
+        self.leave_or_hint('c');
     }
 
-    fn leave_or_hint(&mut self, words: &'static str) {
+    /// Leaves if the key was pressed twice. Work in the background ends with the program: that is said first.
+    fn leave_or_hint(&mut self, key: char) {
+        let words = match (key, self.session.works_in_background()) {
+            ('d', false) => "press ctrl+d again to exit",
+            ('d', true) => "background work will stop: press ctrl+d again to exit",
+            (_, false) => "press ctrl+c again to exit",
+            (_, true) => "background work will stop: press ctrl+c again to exit",
+        };
         if self.alarms.confirmed(words) {
             self.exit.leave = Some(Leave::Asked);
         }
@@ -391,7 +415,7 @@ impl App {
 
     fn dialog_key(&mut self, key: Key) {
         if key == Key::ctrl('d') {
-            self.leave_or_hint("press ctrl+d again to exit");
+            self.leave_or_hint('d');
             return;
         }
         if key == Key::ctrl('o') && self.layers.asks() {
@@ -400,13 +424,6 @@ impl App {
         }
         if key == Key::ctrl('g') && self.layers.shown::<PlanDialog>().is_some() {
             external_editor::edit_plan(self);
-            return;
-        }
-        if self.layers.is_unseen() {
-            if !matches!(key.code, Code::Enter | Code::Tab | Code::Esc) {
-                crate::layers::form::edit(&mut self.prompt.editor, &self.prompt.keymap, key);
-                self.prompt.text_changed();
-            }
             return;
         }
         if let Some(dialog) = self.layers.dialog_mut()
@@ -426,6 +443,13 @@ impl App {
             return;
         };
         let outcome = dialog.key(key);
+        if outcome == Outcome::Ignored && crate::prompt::keymap::typed(key).is_some() {
+            // Words, not an answer: the user is typing.
+            dialog.arm(false);
+            crate::layers::form::edit(&mut self.prompt.editor, &self.prompt.keymap, key);
+            self.prompt.text_changed();
+            return;
+        }
         let picker = self.layers.shown::<Picker>();
         let theme_preview = picker
             .filter(|picker| picker.purpose == Purpose::Theme)

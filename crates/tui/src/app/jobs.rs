@@ -6,11 +6,13 @@ use crate::prompt::completion::FileIndex;
 use crate::prompt::history::History;
 use crate::prompt::keymap::{self, Keymap};
 use futures::FutureExt as _;
-use lathe_engine::{LoadedSettings, OpenError, Opened, SessionOptions};
+use lathe_engine::{
+    LoadedSettings, OpenError, Opened, SessionHandle, SessionOptions, SwitchError,
+};
 use lathe_extensions::plugins::{PluginError, Prepared};
 use lathe_hooks::HelperError;
 use lathe_protocol::record::{MessageRecord, Record};
-use lathe_session::{Loaded, SessionInfo};
+use lathe_session::{Loaded, SessionError, SessionInfo};
 use lathe_settings::trust::Bring;
 use lathe_settings::trust_store::TrustStore;
 use lathe_settings::{Environment, LoadOptions, Places, trust_store};
@@ -60,6 +62,11 @@ pub(crate) enum JobResult {
         question: u64,
         text: String,
     },
+    /// The model was switched, or why not.
+    ModelSwitched {
+        wanted: String,
+        done: Result<String, SwitchError>,
+    },
     /// A summary of the time the user was away.
     AwaySummary {
         question: u64,
@@ -82,14 +89,25 @@ pub(crate) enum JobResult {
         sessions: Vec<SessionInfo>,
         everywhere: bool,
     },
+    /// The session that a name stands for, or why there is none.
+    Resolved {
+        wanted: String,
+        result: Result<Box<SessionInfo>, SessionError>,
+    },
     /// Files changed since the last commit, and by the session.
     Changes {
         commit: Changes,
         session: Changes,
     },
+    /// Rules for commands that came again.
+    Proposals(Vec<crate::commands::fewer_permission_prompts::Proposal>),
+    /// Which local model servers answer.
+    LocalServers(Vec<(&'static str, u16)>),
     Diagnosis(Box<lathe_doctor::Diagnosis>),
     /// No MCP server is being connected any more.
     ServersSettled,
+    /// Something was done with an MCP server.
+    ServerChanged(Report),
     /// A task was stopped, or not.
     Stopped(Report),
     /// A plugin was fetched and waits for a user's yes.
@@ -133,6 +151,17 @@ impl Jobs {
             Some(found) => found,
             // We hold a sender ourselves.
             None => std::future::pending().await,
+        }
+    }
+
+    /// The session that is being opened. None if that failed.
+    pub(crate) async fn opened(&mut self) -> Option<SessionHandle> {
+        loop {
+            match self.next().await {
+                JobResult::Opened(opened) => return opened.ok().map(|(opened, _)| opened.session),
+                JobResult::Crashed => return None,
+                _ => {}
+            }
         }
     }
 

@@ -14,6 +14,7 @@ pub(crate) mod events;
 pub(crate) mod input;
 pub(crate) mod jobs;
 pub(crate) mod look;
+pub(crate) mod no_key;
 pub(crate) mod opening;
 pub(crate) mod queue;
 pub(crate) mod remember;
@@ -25,6 +26,7 @@ pub(crate) mod spending;
 pub(crate) mod status_line;
 pub(crate) mod trust;
 pub(crate) mod watching;
+pub(crate) mod welcome;
 
 use crate::app::alarms::Alarms;
 use crate::app::conversation::Conversation;
@@ -186,7 +188,6 @@ impl App {
                     last_frame = Some(Instant::now());
                     if self.layers.is_unseen() {
                         // What was typed before the question appeared doesn't answer it.
-                        terminal::discard_unread();
                         while let Ok(input) = inputs.try_recv() {
                             self.input(input);
                         }
@@ -238,7 +239,8 @@ impl App {
         {
             at(last + FRAME);
         }
-        if self.session.busy() || self.session.shell_run.is_some() {
+        let hooks_run = !self.session.hooks.is_empty();
+        if self.session.busy() || self.session.shell_run.is_some() || hooks_run {
             let step = if self.look.reduced_motion {
                 Duration::from_secs(1)
             } else {
@@ -254,6 +256,9 @@ impl App {
         }
         if let Some((_, until)) = self.alarms.hint {
             at(until);
+        }
+        if let Some(due) = self.alarms.idle {
+            at(due);
         }
         if let Some(due) = self.settings.watching.as_ref().and_then(Watching::due) {
             at(due);
@@ -271,6 +276,9 @@ impl App {
             status_line::start(self);
         }
         self.alarms.expire(now);
+        if self.alarms.idle.is_some_and(|due| due <= now) {
+            alarms::idle(self);
+        }
         watching::read_when_due(self, now);
         self.screen.dirty = true;
     }
@@ -365,9 +373,9 @@ impl App {
             return;
         };
         if transcript.is_stale() {
-            transcript.refresh(&self.conversation, question, look);
             full.invalidate();
         }
+        transcript.refresh(&self.conversation, question, look);
         let (lines, cursor) = transcript.view(look, self.screen.rows);
         let out = full.draw(self.screen.inline.encoder(), &lines, cursor);
         if !out.is_empty() {
@@ -378,6 +386,7 @@ impl App {
     /// Draws what changed.
     pub(crate) fn draw(&mut self) {
         self.layers.seen();
+        status_line::follow(self);
         if self.screen.full.is_some() {
             self.draw_transcript();
             return;

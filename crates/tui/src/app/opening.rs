@@ -1,14 +1,19 @@
 //! Starting up, opening and replacing the session, and results of background jobs.
 
+use crate::app::engine::Fallback;
 use crate::app::jobs::{JobResult, Report};
-use crate::app::{App, Leave, away, queue, settings, shell, status_line, trust, watching};
-use crate::commands::{diff, doctor, mcp, plugin, resume, rewind, tasks};
+use crate::app::{
+    App, Leave, away, no_key, queue, settings, shell, status_line, trust, watching, welcome,
+};
+use crate::commands::{diff, doctor, fewer_permission_prompts, mcp, plugin, resume, rewind, tasks};
 use crate::prompt::{completion, history};
-use lathe_engine::{OpenError, Opened};
+use lathe_engine::{OpenError, Opened, Restart};
 use lathe_protocol::diagnostic::Severity;
 use lathe_protocol::event::NoticeLevel;
 use lathe_protocol::op::Op;
 use lathe_protocol::record::MessageRecord;
+use lathe_settings::Places;
+use std::path::Path;
 
 impl App {
     /// Starts the background jobs, as soon as the prompt is painted.
@@ -43,6 +48,58 @@ impl App {
         } else {
             self.open_session();
         }
+    }
+
+    /// Closes this conversation and goes on in another one, which `words` announce. If that can't be opened,
+    /// this one is opened again.
+    pub(crate) fn go_to(&mut self, how: &Restart, words: &str) {
+        self.engine.fallback = self.engine.handle.as_ref().map(|session| {
+            let said = session.transcript().exists();
+            let back = if said {
+                Restart::Resume(session.session_id().to_string())
+            } else {
+                Restart::Clear
+            };
+            Fallback {
+                options: session.restart(&back, &self.engine.options),
+                cells: std::mem::take(&mut self.conversation.cells),
+                todos: std::mem::take(&mut self.conversation.todos),
+            }
+        });
+        self.engine.restart(how);
+        self.conversation.cells.clear();
+        self.conversation.todos.clear();
+        self.remark(words);
+        self.conversation.cells.clear();
+        self.reopen();
+    }
+
+    /// Ends the present session and goes on in another folder, with the session that the options now name. The
+    /// folder may have to be trusted first.
+    pub(crate) fn move_to(&mut self, folder: &Path) {
+        if let Some(session) = self.engine.handle.take() {
+            self.jobs.task(async move {
+                session.send(Op::Interrupt { drop_queued: true });
+                session.finish().await;
+                None
+            });
+        }
+        self.engine.events = None;
+        self.session.forget_session();
+        self.layers.forget_questions();
+        self.queue.forget_sent();
+        self.prompt.suggestion.cancel();
+        self.alarms.away.session_replaced();
+        let mut environment = self.places.environment.clone();
+        folder.clone_into(&mut environment.cwd);
+        self.places = Places::new(environment).with_flags(&self.engine.options.settings.flags);
+        self.engine.loaded_settings = None;
+        self.conversation.moved_to(folder);
+        self.prompt.history = history::History::new(&self.places.config_home, folder);
+        self.prompt.files.index = None;
+        self.jobs.start(&self.places, &self.engine.options);
+        self.jobs.history(self.prompt.history.place());
+        self.jobs.branch(folder);
     }
 
     /// Ends the present session and opens the one that the options now name.
@@ -113,6 +170,9 @@ impl App {
             JobResult::Suggestion { question, text } => {
                 self.prompt.suggestion.answered(question, text);
             }
+            JobResult::ModelSwitched { wanted, done } => {
+                crate::commands::model::switched(self, wanted, done);
+            }
             JobResult::AwaySummary { question, text } => away::tell(self, question, &text),
             JobResult::Watching(watching) => self.settings.watching = Some(*watching),
             JobResult::FilesTouched => watching::touched(self),
@@ -133,8 +193,12 @@ impl App {
                 sessions,
                 everywhere,
             } => resume::listed(self, sessions, everywhere),
+            JobResult::Resolved { wanted, result } => resume::resolved(self, &wanted, result),
             JobResult::Changes { commit, session } => diff::show(self, commit, session),
+            JobResult::Proposals(proposals) => fewer_permission_prompts::show(self, proposals),
+            JobResult::LocalServers(servers) => no_key::found(self, servers),
             JobResult::ServersSettled => mcp::settled(self),
+            JobResult::ServerChanged(report) => mcp::changed(self, report),
             JobResult::Stopped(said) => tasks::stopped(self, said),
             JobResult::Diagnosis(diagnosis) => doctor::show(self, &diagnosis),
             JobResult::PluginReady(prepared) => plugin::confirm(self, prepared),
@@ -173,32 +237,62 @@ impl App {
             }
         }
         crate::terminal::panic_guard::session(opened.session.session_id().to_string());
-        self.with_look(|conversation, look| conversation.resume(records, look));
+        self.engine.fallback = None;
+        if !std::mem::take(&mut self.engine.returned) {
+            self.with_look(|conversation, look| conversation.resume(records, look));
+        }
         let cost = opened.session.history().totals().cost_usd();
         self.session.spending =
             crate::app::spending::Spending::since(cost, self.settings.cost_threshold);
         self.engine.handle = Some(opened.session);
         self.engine.events = Some(opened.events);
+        self.exit.failure = None;
+        if records.is_empty() {
+            welcome::say(self);
+        }
         // The session read them later than we did.
         settings::reload(self);
         if let Some(prompt) = self.engine.first_prompt.take() {
             // It was said before anything that was typed meanwhile.
             self.queue.releasing = true;
-            queue::submit(self, &prompt, &[]);
+            queue::submit(self, &prompt, &[], true, queue::When::Now);
             self.queue.releasing = false;
         }
         queue::run_held_commands(self);
         self.measure_context();
+        self.set_title();
         status_line::soon(self);
         watching::start(self);
     }
 
+    /// Names the window after the session, or its folder.
+    pub(crate) fn set_title(&mut self) {
+        let folder = self.places.environment.cwd.file_name();
+        let folder = folder.map(|name| name.to_string_lossy().into_owned());
+        let name = self.session.title.clone().or(folder).unwrap_or_default();
+        let title = self.screen.inline.title(&format!("{name} · lathe"));
+        self.screen.pending.push_str(&title);
+    }
+
     fn not_opened(&mut self, error: &OpenError) {
         self.engine.opening = false;
+        if let Some(back) = self.engine.fallback.take() {
+            self.engine.options = back.options;
+            self.conversation.cells = back.cells;
+            self.conversation.todos = back.todos;
+            self.engine.returned = true;
+            self.warn(format!("{error}\nThis conversation goes on."));
+            self.open_session();
+            return;
+        }
         self.exit.failure = Some(error.to_string());
+        if matches!(error, OpenError::NoCredentials) {
+            no_key::look(self);
+            return;
+        }
         self.exit.leave = Some(match error {
             OpenError::NoCredentials => Leave::NoCredentials,
-            OpenError::Usage(_) | OpenError::Mode(_) => Leave::Usage,
+            OpenError::Usage(_) | OpenError::Mode(_) | OpenError::NoSandbox { .. } => Leave::Usage,
             OpenError::Session(_) | OpenError::Model(_) => Leave::Failed,
         });
     }

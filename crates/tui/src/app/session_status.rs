@@ -1,5 +1,6 @@
 //! The session as the terminal shows it: model, mode, the running turn, background work, context, cost.
 
+use crate::app::queue::Typed;
 use crate::app::spending::Spending;
 use lathe_engine::SessionOptions;
 use lathe_protocol::event::{SessionState, TurnResult};
@@ -15,6 +16,8 @@ pub(crate) struct Turn {
     pub(crate) retry: Option<Retry>,
     pub(crate) compacting: bool,
     pub(crate) interrupting: bool,
+    /// The prompt that began the turn, until there is an answer to it.
+    pub(crate) unanswered: Option<Typed>,
 }
 
 impl Turn {
@@ -49,10 +52,13 @@ pub(crate) struct RunningAgent {
     pub(crate) last_tool: Option<String>,
     pub(crate) tokens: u64,
     pub(crate) calls: u64,
+    /// The color that its definition gives it.
+    pub(crate) color: Option<String>,
 }
 
 /// A shell command that the user runs.
 pub(crate) struct ShellRun {
+    pub(crate) began: Instant,
     pub(crate) command: String,
     pub(crate) tail: String,
     pub(crate) cancel: tokio_util::sync::CancellationToken,
@@ -63,6 +69,8 @@ pub(crate) struct SessionStatus {
     pub(crate) state: SessionState,
     pub(crate) mode: PermissionMode,
     pub(crate) model: String,
+    /// The title that was given to it, as far as it is known.
+    pub(crate) title: Option<String>,
     pub(crate) branch: Option<String>,
     pub(crate) turn: Turn,
     pub(crate) last_result: Option<Arc<TurnResult>>,
@@ -73,6 +81,19 @@ pub(crate) struct SessionStatus {
     pub(crate) background_commands: BTreeSet<String>,
     pub(crate) spending: Spending,
     pub(crate) shell_run: Option<ShellRun>,
+    /// Hooks that run.
+    pub(crate) hooks: Vec<RunningHook>,
+}
+
+/// A hook that runs.
+#[derive(Debug, Clone)]
+pub(crate) struct RunningHook {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    /// What is shown while it runs: its `statusMessage`, else its command.
+    pub(crate) display: String,
+    pub(crate) event: String,
+    pub(crate) began: Instant,
 }
 
 impl SessionStatus {
@@ -85,9 +106,11 @@ impl SessionStatus {
             ..Turn::default()
         };
         self.last_result = None;
+        self.title = None;
         self.spending = Spending::default();
         self.agents.clear();
         self.background_commands.clear();
+        self.hooks.clear();
     }
 
     pub(crate) fn new(options: &SessionOptions) -> Self {
@@ -95,6 +118,7 @@ impl SessionStatus {
             state: SessionState::Idle,
             mode: options.permissions.mode.unwrap_or_default(),
             model: options.model.name.clone().unwrap_or_default(),
+            title: options.history.title.clone(),
             branch: None,
             turn: Turn::default(),
             last_result: None,
@@ -103,11 +127,17 @@ impl SessionStatus {
             background_commands: BTreeSet::new(),
             spending: Spending::default(),
             shell_run: None,
+            hooks: Vec::new(),
         }
     }
 }
 
 impl SessionStatus {
+    /// Whether something runs beside the conversation that ends with the program.
+    pub(crate) fn works_in_background(&self) -> bool {
+        !self.agents.is_empty() || !self.background_commands.is_empty()
+    }
+
     /// Whether a turn runs.
     pub(crate) fn busy(&self) -> bool {
         self.turn.began.is_some()
@@ -122,7 +152,15 @@ impl SessionStatus {
                 last_tool: None,
                 tokens: 0,
                 calls: 0,
+                color: None,
             });
+        }
+    }
+
+    /// The color that an agent's definition gives it.
+    pub(crate) fn color_agent(&mut self, id: &str, color: Option<String>) {
+        if let Some(agent) = self.agents.iter_mut().find(|agent| agent.id == id) {
+            agent.color = color;
         }
     }
 }

@@ -101,6 +101,23 @@ pub(crate) fn save(app: &mut App, key: &str, value: Value) -> bool {
     }
 }
 
+/// Takes a setting out of the user's own. Returns whether that worked; if not, a warning is shown.
+pub(crate) fn unset(app: &mut App, name: &str) -> bool {
+    let Ok(key) = name.parse() else {
+        return false;
+    };
+    match lathe_settings::write::write(&app.places, Source::User, &[Edit::Unset { key }], None) {
+        Ok(_) => {
+            app.settings.saved_here.push(name.to_owned());
+            true
+        }
+        Err(error) => {
+            app.warn(error.to_string());
+            false
+        }
+    }
+}
+
 /// Applies the settings that the terminal itself uses.
 pub(crate) fn apply(app: &mut App, value: &Value) {
     app.settings.applied = Some(terminal_values(value));
@@ -198,6 +215,35 @@ pub(crate) fn loaded(app: &mut App, value: &Value, problems: Vec<String>) {
 
 #[cfg(test)]
 mod tests {
+    use crate::app::App;
+    use crate::render::live;
+    use crate::render::markdown::Look;
+    use crate::render::style::Line;
+    use serde_json::{Value, json};
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn hints_and_motion_are_as_settings_say() {
+        let mut app = crate::render::view_tests::app(80, 24);
+        app.session.turn.began = Instant::now().checked_sub(Duration::from_secs(13));
+        let shown = |app: &mut App, settings: Value| {
+            super::apply(app, &settings);
+            let look = Look {
+                theme: &app.look.theme,
+                columns: 80,
+            };
+            let lines = live::status(app, look);
+            let lines: Vec<String> = lines.iter().map(Line::text).collect();
+            lines.join("\n")
+        };
+        let usual = shown(&mut app, json!({}));
+        assert!(usual.contains("tip: ") && !usual.contains('●'), "{usual}");
+        let quiet = shown(&mut app, json!({"spinnerTipsEnabled": false}));
+        assert!(!quiet.contains("tip: "), "{quiet}");
+        let still = shown(&mut app, json!({"prefersReducedMotion": true}));
+        assert!(still.contains('●'), "{still}");
+    }
+
     #[test]
     fn a_setting_saved_here_is_not_reported_again() {
         let mut app = crate::render::view_tests::app(80, 24);

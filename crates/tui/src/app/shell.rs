@@ -20,6 +20,7 @@ pub(crate) fn run(app: &mut App, command: &str) {
     let shell = session.tasks().shell();
     let cancel = tokio_util::sync::CancellationToken::new();
     app.session.shell_run = Some(crate::app::session_status::ShellRun {
+        began: std::time::Instant::now(),
         command: command.to_owned(),
         tail: String::new(),
         cancel: cancel.clone(),

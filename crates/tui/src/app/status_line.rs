@@ -2,9 +2,12 @@
 
 use crate::app::App;
 use crate::app::jobs::JobResult;
+use crate::prompt::editor::vim::Vim;
 use lathe_hooks::HelperError;
 use lathe_protocol::event::ModelUsage;
+use lathe_protocol::permission::PermissionMode;
 use serde_json::Value;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 #[derive(Debug, Default)]
@@ -17,6 +20,44 @@ pub(crate) struct StatusLine {
     pub(crate) padding: usize,
     /// When it was first asked for: with the session.
     began: Option<Instant>,
+    /// Whether it was said that the command fails.
+    failed: bool,
+    /// What the command was last told, as far as it changes between turns.
+    told: Option<Told>,
+}
+
+/// What changes between turns, and is shown by many a status line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Told {
+    mode: PermissionMode,
+    model: String,
+    effort: Option<String>,
+    vim: Option<&'static str>,
+    branch: Option<String>,
+    agents: usize,
+}
+
+/// Asks again if something changed that it may show.
+pub(crate) fn follow(app: &mut App) {
+    if app.status_line.told.is_some() && app.status_line.told.as_ref() != Some(&told(app)) {
+        app.status_line.told = Some(told(app));
+        soon(app);
+    }
+}
+
+fn told(app: &App) -> Told {
+    Told {
+        mode: app.session.mode,
+        model: app.session.model.clone(),
+        effort: app
+            .engine
+            .handle
+            .as_ref()
+            .and_then(|session| session.model().effort()),
+        vim: app.prompt.vim.as_ref().map(Vim::label),
+        branch: app.session.branch.clone(),
+        agents: app.session.agents.len(),
+    }
 }
 
 /// The user's status line is asked for a moment later.
@@ -36,9 +77,14 @@ pub(crate) fn command(app: &App) -> Option<String> {
 
 pub(crate) fn start(app: &mut App) {
     let began = *app.status_line.began.get_or_insert_with(Instant::now);
+    if command(app).is_some() {
+        app.status_line.told = Some(told(app));
+    }
     let (Some(command), Some(session)) = (command(app), &app.engine.handle) else {
         return;
     };
+    let folder = session.context().working_folder();
+    let worktree = worktree_of(&folder);
     let usage = session.context().usage();
     let totals = session.history().totals();
     // A sum of nothing is -0.0, which some readers show.
@@ -59,7 +105,13 @@ pub(crate) fn start(app: &mut App) {
         "model": {"id": app.session.model, "display_name": session.model().display_name()},
         "workspace": {"current_dir": session.context().working_folder(), "project_dir": app.places.project},
         "version": env!("CARGO_PKG_VERSION"),
+        "session_name": app.session.title,
         "permission_mode": app.session.mode.name(),
+        "effort": {"level": session.model().effort()},
+        "vim": app.prompt.vim.as_ref().map(|vim| serde_json::json!({"mode": vim.label()})),
+        "agent": app.engine.options.extensions.agent.as_ref().map(|name| serde_json::json!({"name": name})),
+        "worktree": worktree,
+        "sandbox": {"enabled": session.settings().json().pointer("/sandbox/enabled") == Some(&Value::Bool(true))},
         "output_style": {"name": session.extensions().output_styles().1},
         "cost": {
             "total_cost_usd": cost,
@@ -102,12 +154,27 @@ pub(crate) fn start(app: &mut App) {
 /// The command printed a line, or failed: that is reported once.
 pub(crate) fn finished(app: &mut App, result: Result<String, HelperError>) {
     match result {
-        Ok(text) => app.status_line.text = Some(text),
+        Ok(text) => {
+            app.status_line.text = Some(text);
+            app.status_line.failed = false;
+        }
+        // What it printed before stays; without that, there is the built-in one.
         Err(error) => {
-            if app.status_line.text.is_none() {
+            if !std::mem::replace(&mut app.status_line.failed, true) {
                 app.warn(format!("status line: {error}"));
             }
-            app.status_line.text = Some(String::new());
         }
     }
+}
+
+/// The worktree that a folder belongs to, if it is not the main one of its repository.
+fn worktree_of(folder: &Path) -> Option<Value> {
+    folder.ancestors().find_map(|folder| {
+        let link = std::fs::read_to_string(folder.join(".git")).ok()?;
+        let git = Path::new(link.strip_prefix("gitdir:")?.trim());
+        let name = git.file_name()?.to_string_lossy().into_owned();
+        git.parent()?
+            .ends_with("worktrees")
+            .then(|| serde_json::json!({"name": name, "path": folder}))
+    })
 }

@@ -4,10 +4,5 @@ use crate::app::App;
 use lathe_engine::Restart;
 
 pub(crate) fn run(app: &mut App) {
-    app.engine.restart(&Restart::Clear);
-    app.conversation.cells.clear();
-    app.conversation.todos.clear();
-    app.remark("── a new conversation ──");
-    app.conversation.cells.clear();
-    app.reopen();
+    app.go_to(&Restart::Clear, "── a new conversation ──");
 }

@@ -19,6 +19,7 @@ const CONFIG: &[(&str, &[&str], &str)] = &[
             "dark-colorblind",
             "light-colorblind",
             "ansi",
+            "ansi-light",
         ],
         "colours",
     ),
@@ -92,17 +93,15 @@ pub(crate) fn run(app: &mut App, arguments: &str) {
         .as_ref()
         .map(|session| session.settings().json())
         .unwrap_or_default();
+    show(app, &settings, None);
+}
+
+fn show(app: &mut App, settings: &Value, selected: Option<&str>) {
     let items = CONFIG
         .iter()
         .map(|(key, choices, what)| {
-            let value = settings.get(key).map_or_else(
-                || "not set".to_owned(),
-                |value| {
-                    value
-                        .as_str()
-                        .map_or_else(|| value.to_string(), str::to_owned)
-                },
-            );
+            let value =
+                value_of(settings, key).unwrap_or_else(|| format!("{} (default)", default_of(key)));
             let choices = if choices.is_empty() {
                 String::new()
             } else {
@@ -111,31 +110,92 @@ pub(crate) fn run(app: &mut App, arguments: &str) {
             Item::new(*key, format!("{key}: {value}"), format!("{what}{choices}"))
         })
         .collect();
-    let picker = Picker::new(Purpose::Config, "Settings", items)
+    let mut picker = Picker::new(Purpose::Config, "Settings", items)
         .explained(vec![Line::styled(
             "`/config <key> <value>` saves a value in your settings, `/config <key>=<value>` sets it for this session.",
             app.look.theme.muted,
         )])
-        .filterable();
+        .filterable()
+        .with_key('x', "reset");
+    if let Some(selected) = selected {
+        picker = picker.at(selected);
+    }
     app.layers.open(picker);
 }
 
+/// A setting as text.
+fn value_of(settings: &Value, key: &str) -> Option<String> {
+    let value = settings.get(key)?;
+    Some(
+        value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned),
+    )
+}
+
+/// What counts where a setting isn't set.
+fn default_of(key: &str) -> &'static str {
+    match key {
+        "theme" | "notifications" => "auto",
+        "editorMode" => "normal",
+        "autoCompact" | "spinnerTipsEnabled" | "promptSuggestions" | "awaySummary"
+        | "respectGitignore" => "true",
+        "prefersReducedMotion" | "verbose" => "false",
+        "outputStyle" => "default",
+        "cleanupPeriodDays" => "30",
+        "costThresholdUsd" => "5",
+        _ => "none",
+    }
+}
+
+fn present(app: &App) -> Value {
+    app.engine
+        .handle
+        .as_ref()
+        .map(|session| session.settings().json())
+        .unwrap_or_default()
+}
+
+/// Takes a setting out of the user's own, so that its default counts again.
+pub(crate) fn reset(app: &mut App, key: &str) {
+    let mut settings = present(app);
+    if let Some(settings) = settings.as_object_mut() {
+        settings.remove(key);
+    }
+    if settings::unset(app, key) {
+        settings::apply(app, &settings);
+    }
+    show(app, &settings, Some(key));
+}
+
+/// Something was chosen in the list: a switch is turned at once, the rest is asked for.
 pub(crate) fn edit(app: &mut App, key: &str) {
     let Some((key, choices, what)) = CONFIG.iter().find(|(known, ..)| *known == key) else {
         return;
     };
+    let mut settings = present(app);
+    let now = value_of(&settings, key).unwrap_or_else(|| default_of(key).to_owned());
+    if *choices == ["true", "false"] {
+        let other = if now == "true" { "false" } else { "true" };
+        set(app, key, other);
+        settings[*key] = Value::Bool(other == "true");
+        show(app, &settings, Some(key));
+        return;
+    }
     let purpose = Purpose::ConfigValue {
         key: (*key).to_owned(),
     };
     let title = format!("{key}: {what}");
     if choices.is_empty() {
-        app.layers.open(Form::new(purpose, title, ""));
+        let text = value_of(&settings, key).unwrap_or_default();
+        app.layers.open(Form::new(purpose, title, &text));
     } else {
         let items = choices
             .iter()
             .map(|choice| Item::new(*choice, *choice, ""))
             .collect();
-        app.layers.open(Picker::new(purpose, title, items));
+        app.layers
+            .open(Picker::new(purpose, title, items).marked(&now));
     }
 }
 

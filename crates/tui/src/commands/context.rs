@@ -50,9 +50,12 @@ pub(crate) fn context_lines(usage: &ContextUsage, look: Look<'_>) -> Vec<Line> {
         })
         .collect();
     let mut cells: Vec<(&str, Style)> = Vec::new();
+    let mut sum = 0;
     for (part, mark, style) in parts.iter().filter(|(part, ..)| part.kind == "used") {
-        let percent = usize::try_from((part.tokens * 100).div_ceil(window)).unwrap_or(100);
-        cells.extend(std::iter::repeat_n((*mark, *style), percent));
+        // By sums, so that many small parts don't take a cell each.
+        sum += part.tokens;
+        let percent = usize::try_from((sum * 100 + window / 2) / window).unwrap_or(100);
+        cells.resize(percent.max(cells.len()), (*mark, *style));
     }
     let reserve = usize::try_from(usage.reserve() * 100 / window).unwrap_or(0);
     let free = 100_usize.saturating_sub(cells.len() + reserve);
@@ -83,6 +86,10 @@ pub(crate) fn context_lines(usage: &ContextUsage, look: Look<'_>) -> Vec<Line> {
                     theme.muted,
                 ),
         );
+    }
+    if usage.lean {
+        let text = format!("  {}", ContextUsage::LEAN);
+        lines.extend(wrap(&Line::styled(text, theme.muted), look.columns, 4));
     }
     if !usage.counted {
         lines.push(Line::styled("  estimated: nothing sent yet", theme.muted));

@@ -9,12 +9,14 @@ pub(crate) fn run(app: &mut App, arguments: &str) {
         return;
     };
     let path = session.transcript().to_owned();
-    let name = if arguments.is_empty() {
-        format!("conversation-{}.md", &session.session_id().to_string()[..8])
+    // Nothing is written into the project unless a file there is named.
+    let target = if arguments.is_empty() {
+        let id = session.session_id().to_string();
+        let name = format!("conversation-{}.md", id.get(..8).unwrap_or(&id));
+        app.places.config_home.join("exports").join(name)
     } else {
-        arguments.to_owned()
+        app.places.environment.resolve(arguments)
     };
-    let target = app.places.environment.resolve(&name);
     let format = match target.extension().and_then(|extension| extension.to_str()) {
         Some("json") => ExportFormat::Json,
         Some("txt") => ExportFormat::Text,
@@ -26,6 +28,9 @@ pub(crate) fn run(app: &mut App, arguments: &str) {
             .and_then(|info| {
                 let loaded = lathe_session::load(&path).map_err(|error| error.to_string())?;
                 let text = lathe_session::export::export(&info, &loaded, format);
+                if let Some(folder) = target.parent() {
+                    let _ = std::fs::create_dir_all(folder);
+                }
                 std::fs::write(&target, text)
                     .map_err(|error| format!("can't write {}: {error}", target.display()))
             });

@@ -3,7 +3,10 @@
 use crate::app::App;
 
 pub(crate) fn run(app: &mut App, words: &str) {
-    let target = app.places.environment.resolve("lathe-feedback.md");
+    let folder = app.places.config_home.join("feedback");
+    let _ = std::fs::create_dir_all(&folder);
+    let now = jiff::Timestamp::now().as_second();
+    let target = folder.join(format!("feedback-{now}.md"));
     let session = app
         .engine
         .handle

@@ -4,12 +4,14 @@ use crate::app::App;
 use lathe_engine::Restart;
 
 pub(crate) fn run(app: &mut App) {
-    if app.engine.handle.is_none() {
+    let said = app
+        .engine
+        .handle
+        .as_ref()
+        .is_some_and(|session| session.transcript().exists());
+    if !said {
+        app.remark("Nothing was said yet, so there is nothing to copy.");
         return;
     }
-    app.engine.restart(&Restart::Fork);
-    app.conversation.cells.clear();
-    app.remark("── a copy of this conversation ──");
-    app.conversation.cells.clear();
-    app.reopen();
+    app.go_to(&Restart::Fork, "── a copy of this conversation ──");
 }

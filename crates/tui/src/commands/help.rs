@@ -3,6 +3,7 @@
 use crate::app::App;
 use crate::commands;
 use crate::render::style::{Line, Style};
+use crate::render::text::{clean, one_line, width};
 use crate::render::theme::Theme;
 use lathe_extensions::{CommandAction, CommandRegistry};
 
@@ -11,6 +12,9 @@ pub(crate) fn run(app: &mut App) {
     let lines = help_lines(&commands::registry(app), &app.look.theme);
     commands::show_page(app, "Help", lines);
 }
+
+/// The widest name for which the column of descriptions makes room.
+const WIDEST: usize = 34;
 
 /// The help: the prompt, and all commands.
 pub(crate) fn help_lines(registry: &CommandRegistry, theme: &Theme) -> Vec<Line> {
@@ -24,10 +28,8 @@ pub(crate) fn help_lines(registry: &CommandRegistry, theme: &Theme) -> Vec<Line>
             "runs a shell command and shares it with the model",
         ),
         ("#words", "remembers something for later sessions"),
-        (
-            "\\ enter",
-            "a new line (also shift+enter, alt+enter, ctrl+j)",
-        ),
+        ("\\ enter", "a new line (also shift+enter, ctrl+j)"),
+        ("alt+enter", "during a turn: sends after it"),
         ("esc", "interrupts; twice: clear, or rewind"),
         ("ctrl+c", "clears or interrupts; twice: exit"),
     ] {
@@ -40,15 +42,24 @@ pub(crate) fn help_lines(registry: &CommandRegistry, theme: &Theme) -> Vec<Line>
     ] {
         lines.push(Line::empty());
         lines.push(Line::styled(title, theme.heading));
-        for command in registry.listed() {
-            if (command.action == CommandAction::Prompt) != of_model {
-                continue;
-            }
-            let hint = command.argument_hint.as_deref().unwrap_or_default();
-            let name = format!("{} {hint}", command.name);
-            let description = crate::render::text::clean(&command.description).replace('\n', " ");
-            let mut line = Line::styled(format!("  /{:<22}", name.trim_end()), theme.accent)
-                .with(format!(" {description}"), Style::PLAIN);
+        let named: Vec<_> = registry
+            .listed()
+            .filter(|command| (command.action == CommandAction::Prompt) == of_model)
+            .map(|command| {
+                let hint = command.argument_hint.as_deref().unwrap_or_default();
+                (
+                    format!("{} {hint}", command.name).trim_end().to_owned(),
+                    command,
+                )
+            })
+            .collect();
+        let widths = named.iter().map(|(name, _)| width(name));
+        let column = widths.filter(|width| *width <= WIDEST).max().unwrap_or(0);
+        for (name, command) in named {
+            let description = one_line(&clean(&command.description));
+            let blanks = " ".repeat(column.saturating_sub(width(&name)) + 2);
+            let mut line = Line::styled(format!("  /{name}{blanks}"), theme.accent)
+                .with(description, Style::PLAIN);
             if of_model {
                 line.push(format!(" ({})", command.source.name()), theme.muted);
             }

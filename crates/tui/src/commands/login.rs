@@ -1,4 +1,4 @@
-use crate::app::{App, settings};
+use crate::app::{App, no_key, settings};
 use crate::commands::{doctor, logout};
 use crate::layers::{Form, Item, Picker, Purpose};
 use crate::render::style::Line;
@@ -29,22 +29,48 @@ pub(crate) fn chosen(app: &mut App, what: &str) {
     match what {
         "helper" => {
             let present = key_helper(app).unwrap_or_default();
-            app.layers.open(Form::new(
-                Purpose::KeyHelper,
-                "A command that prints the key, such as `pass show anthropic`",
-                &present,
-            ));
+            app.layers
+                .open(Form::new(Purpose::KeyHelper, HELPER_WORDS, &present));
         }
         "logout" => logout::run(app),
         _ => doctor::run(app),
     }
 }
 
-/// Names the program that prints the key, for this user.
+/// Asks for a program that prints the key.
+pub(crate) const HELPER_WORDS: &str =
+    "A command that prints the key, such as `pass show anthropic`";
+
+/// Names the program that prints the key, for this user, if there is such a program.
 pub(crate) fn set_helper(app: &mut App, command: &str) {
+    let program = command.split_whitespace().next().unwrap_or_default();
+    if !program.is_empty() && !is_program(program, app) {
+        app.warn(format!(
+            "There is no program `{program}`; nothing was saved."
+        ));
+        app.layers
+            .open(Form::new(Purpose::KeyHelper, HELPER_WORDS, command));
+        return;
+    }
     if settings::save(app, HELPER, command.into()) {
         app.remark("saved in your settings; new sessions get the key from this program");
+        if app.engine.handle.is_none() && !app.engine.opening {
+            no_key::again(app);
+        }
     }
+}
+
+/// Whether a word names a program. What a shell would work out first is left to the shell.
+fn is_program(word: &str, app: &App) -> bool {
+    if word.contains(['$', '`', '"', '\'', '(', '~', '=']) {
+        return true;
+    }
+    let environment = &app.places.environment;
+    if word.contains('/') {
+        return environment.resolve(word).is_file();
+    }
+    let path = environment.foreign("PATH").unwrap_or_default();
+    std::env::split_paths(path).any(|folder| folder.join(word).is_file())
 }
 
 pub(super) fn key_lines(source: &str, theme: &Theme) -> Vec<Line> {

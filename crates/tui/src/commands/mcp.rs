@@ -73,6 +73,12 @@ pub(crate) fn refresh_when_settled(app: &mut App, servers: &[McpServer]) {
     }
 }
 
+/// Something was done with a server: the dialog that shows it goes on showing it.
+pub(crate) fn changed(app: &mut App, report: Report) {
+    app.report(report);
+    settled(app);
+}
+
 /// All servers have settled: refreshes a dialog that shows them.
 pub(crate) fn settled(app: &mut App) {
     let Some(session) = &app.engine.handle else {
@@ -157,17 +163,27 @@ pub(crate) fn act(app: &mut App, what: &str, name: &str) {
                 .map_err(|error| format!("MCP server {name}: {error}")),
             ))
         }),
-        "approve" | "refuse" => app.jobs.blocking(move || {
-            let yes = what == "approve";
-            let word = if yes { "approved" } else { "rejected" };
-            Some(JobResult::report(
-                control
-                    .decide(&name, yes)
-                    .map(|()| format!("MCP server {name}: {word}")),
-            ))
-        }),
+        "approve" | "refuse" => {
+            let shown = name.clone();
+            app.jobs.task(async move {
+                let yes = what == "approve";
+                let report = match control.decide(&name, yes) {
+                    Err(error) => Report::Failed(error.to_string()),
+                    Ok(()) if yes => {
+                        // Approved servers are used at once.
+                        let _ = control.reconnect(&name).await;
+                        Report::Done(format!("MCP server {name}: approved"))
+                    }
+                    Ok(()) => Report::Done(format!("MCP server {name}: rejected")),
+                };
+                Some(JobResult::ServerChanged(report))
+            });
+            show(app, &shown);
+        }
         "reconnect" | "enable" | "disable" => {
-            app.remark(format!("MCP server {name}: {what} …"));
+            if app.layers.purpose() == Some(&Purpose::McpServer { name: name.clone() }) {
+                show(app, &name);
+            }
             app.jobs.task(async move {
                 let done = match what.as_str() {
                     "reconnect" => control.reconnect(&name).await,
@@ -179,10 +195,10 @@ pub(crate) fn act(app: &mut App, what: &str, name: &str) {
                     .into_iter()
                     .find(|server| server.name == name);
                 let stands = server.map_or_else(String::new, |server| summary(&server));
-                Some(JobResult::report(
-                    done.map(|()| format!("MCP server {name}: {stands}"))
-                        .map_err(|error| format!("MCP server {name}: {error}")),
-                ))
+                let done = done
+                    .map(|()| format!("MCP server {name}: {stands}"))
+                    .map_err(|error| format!("MCP server {name}: {error}"));
+                Some(JobResult::ServerChanged(done.into()))
             });
         }
         _ => app.warn(format!(

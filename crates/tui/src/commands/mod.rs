@@ -19,6 +19,7 @@ pub(crate) mod effort;
 pub(crate) mod exit;
 pub(crate) mod export;
 pub(crate) mod feedback;
+pub(crate) mod fewer_permission_prompts;
 pub(crate) mod fork;
 pub(crate) mod help;
 pub(crate) mod hooks;
@@ -34,6 +35,7 @@ pub(crate) mod output_style;
 pub(crate) mod permissions;
 pub(crate) mod plan;
 pub(crate) mod plugin;
+pub(crate) mod queue;
 pub(crate) mod rename;
 pub(crate) mod resume;
 pub(crate) mod rewind;
@@ -46,7 +48,8 @@ pub(crate) mod todos;
 pub(crate) mod tools;
 pub(crate) mod vim;
 
-use crate::app::{App, queue, shell};
+use crate::app::queue::submit_content;
+use crate::app::{App, shell};
 use crate::commands::resume::SessionList;
 use crate::layers::{Page, Purpose};
 use crate::render::style::Line;
@@ -56,6 +59,7 @@ use lathe_commands::CommandOutcome;
 use lathe_extensions::plugins::Prepared;
 use lathe_extensions::{Command, CommandAction, CommandRegistry, SkillCatalog};
 use lathe_protocol::command::BuiltinCommand;
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
 /// The commands that the terminal knows before a session is open.
@@ -67,6 +71,16 @@ static FIRST: LazyLock<CommandRegistry> =
 pub(crate) struct CommandState {
     /// The sessions that `/resume` listed last.
     pub(crate) sessions: SessionList,
+    /// The prompts that `/rewind` listed last, by record: what was said.
+    pub(crate) prompts: HashMap<String, String>,
+    /// Rules that were proposed, with how often each would have helped.
+    pub(crate) proposals: Vec<fewer_permission_prompts::Proposal>,
+    /// MCP servers of the folder that the question about trust shows.
+    pub(crate) project_servers: Vec<(String, serde_json::Value)>,
+    /// Whether it was said what this is.
+    pub(crate) welcomed: bool,
+    /// Whether it was said that leaving stops work in the background.
+    pub(crate) warned_of_exit: bool,
     /// A plugin that was fetched and waits for the user's confirmation.
     pub(crate) prepared_plugin: Option<Box<Prepared>>,
 }
@@ -204,6 +218,7 @@ fn run_builtin(app: &mut App, command: BuiltinCommand, arguments: &str) {
         C::Exit => exit::run(app),
         C::Export => export::run(app, arguments),
         C::Feedback => feedback::run(app, arguments),
+        C::FewerPermissionPrompts => fewer_permission_prompts::run(app),
         C::Fork => fork::run(app),
         C::Help if arguments.is_empty() => help::run(app),
         C::Hooks => hooks::run(app),
@@ -213,11 +228,12 @@ fn run_builtin(app: &mut App, command: BuiltinCommand, arguments: &str) {
         C::Mcp => mcp::run(app, arguments),
         C::Memory => memory::run(app, arguments),
         C::Mode => mode::run(app, arguments),
-        C::Model => model::run(app, arguments),
+        C::Model => model::run(app, arguments, lathe_engine::SwitchSource::Command),
         C::OutputStyle => output_style::run(app, arguments),
         C::Permissions => permissions::run(app, arguments),
         C::Plan => plan::run(app),
         C::Plugin => plugin::run(app, arguments),
+        C::Queue => queue::run(app),
         C::Rename => rename::run(app, arguments),
         C::Resume => resume::run(app, arguments),
         C::Rewind => rewind::run(app),
@@ -260,7 +276,7 @@ pub(crate) fn send_as_prompt(app: &mut App, name: &str, arguments: &str) {
         // A skill always starts a turn of its own.
         app.remark(format!("/{name} runs after this turn"));
     }
-    queue::submit_content(app, &text, text.clone().into());
+    submit_content(app, &text, text.clone().into());
 }
 
 /// Runs a command that the engine answers.

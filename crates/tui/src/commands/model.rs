@@ -1,30 +1,57 @@
 //! `/model` chooses the model.
 
 use crate::app::App;
+use crate::app::jobs::JobResult;
 use crate::layers::{Item, Picker, Purpose};
 use crate::render::style::Line;
 use crate::render::theme::Theme;
+use futures::FutureExt as _;
+use lathe_engine::{SwitchError, SwitchSource};
 
-pub(crate) fn run(app: &mut App, wanted: &str) {
+pub(crate) fn run(app: &mut App, wanted: &str, source: SwitchSource) {
     let Some(session) = &app.engine.handle else {
         return;
     };
     if !wanted.is_empty() {
-        match session.model().set(Some(wanted)) {
-            Ok(model) => app.session.model = model,
-            Err(refused) => {
-                app.warn(refused.to_string());
-                return;
-            }
+        let model = session.model();
+        let waits = model.has_switch_hooks();
+        let switching = model.switch_later(wanted.to_owned(), source);
+        let wanted = wanted.to_owned();
+        let switching = async move {
+            let done = switching.await;
+            JobResult::ModelSwitched { wanted, done }
+        };
+        if waits {
+            app.jobs.task(async move { Some(switching.await) });
+        } else if let Some(JobResult::ModelSwitched { wanted, done }) = switching.now_or_never() {
+            // Done before the next key: a prompt that follows goes to the new model.
+            switched(app, wanted, done);
         }
-        // It is meant for what follows in this terminal, too: /clear and /fork don't take it back.
-        app.engine.options.model.name = Some(wanted.to_owned());
-        let model = app.session.model.clone();
-        app.remark(format!("model: {model}"));
         return;
     }
-    let picker = models_picker(session.model().known(), &app.session.model, &app.look.theme);
+    let (known, name) = (session.model().known(), session.model().display_name());
+    let present = known
+        .iter()
+        .find(|(alias, called)| *alias == app.session.model || *called == name)
+        .map(|(alias, _)| alias.clone());
+    let mut picker = models_picker(known, &app.session.model, &app.look.theme);
+    if let Some(present) = present {
+        picker = picker.marked(&present);
+    }
     app.layers.open(picker);
+}
+
+/// The model was switched, or a hook or the settings refused it.
+pub(crate) fn switched(app: &mut App, wanted: String, done: Result<String, SwitchError>) {
+    match done {
+        Ok(model) => {
+            app.session.model.clone_from(&model);
+            // It is meant for what follows in this terminal, too: /clear and /fork don't take it back.
+            app.engine.options.model.name = Some(wanted);
+            app.remark(format!("model: {model}"));
+        }
+        Err(refused) => app.warn(refused.to_string()),
+    }
 }
 
 /// The models that have a short name.

@@ -26,13 +26,8 @@ pub(crate) fn run(app: &mut App, arguments: &str) {
 
 /// Adds `[allow|ask|deny] rule` for this user in this project.
 pub(crate) fn add_rule(app: &mut App, text: &str) {
-    let (behavior, rule) = match text.split_once(' ') {
-        Some(("allow", rest)) => (Behavior::Allow, rest),
-        Some(("ask", rest)) => (Behavior::Ask, rest),
-        Some(("deny", rest)) => (Behavior::Deny, rest),
-        _ => (Behavior::Allow, text),
-    };
-    match parse_rule(rule.trim()) {
+    let (behavior, rule) = parse_line(text);
+    match parse_rule(rule) {
         Ok(rule) => {
             let shown = format_rule(&rule);
             let update = PermissionUpdate::AddRules {
@@ -43,7 +38,7 @@ pub(crate) fn add_rule(app: &mut App, text: &str) {
             apply_update(
                 app,
                 &update,
-                format!("rule added to this project's local settings: {shown}"),
+                format!("Rule added (this project, just me): {shown}"),
             );
         }
         Err(error) => app.warn(error.to_string()),
@@ -89,19 +84,125 @@ pub(crate) fn rules_picker(
         .with_key('x', "remove")
 }
 
-/// A rule was chosen, or the way to one more.
+/// Where a rule can be saved: the value, the words, the place.
+const SCOPES: &[(&str, &str, RuleSource)] = &[
+    ("local", "This project (just me)", RuleSource::LocalSettings),
+    (
+        "project",
+        "This project (shared)",
+        RuleSource::ProjectSettings,
+    ),
+    ("user", "All your projects", RuleSource::UserSettings),
+    ("session", "This session", RuleSource::Session),
+];
+
+/// `allow`, `ask` or `deny` before a rule; allow where nothing is said.
+fn parse_line(text: &str) -> (Behavior, &str) {
+    match text.trim().split_once(' ') {
+        Some(("allow", rest)) => (Behavior::Allow, rest.trim()),
+        Some(("ask", rest)) => (Behavior::Ask, rest.trim()),
+        Some(("deny", rest)) => (Behavior::Deny, rest.trim()),
+        _ => (Behavior::Allow, text.trim()),
+    }
+}
+
+/// A rule was written: asks where it is to count.
+pub(crate) fn ask_scope(app: &mut App, line: &str) {
+    let (_, rule) = parse_line(line);
+    if let Err(error) = parse_rule(rule) {
+        app.warn(error.to_string());
+        app.layers
+            .open(Form::new(Purpose::AddRule, RULE_WORDS, line));
+        return;
+    }
+    let items = SCOPES
+        .iter()
+        .map(|(value, words, _)| Item::new(*value, *words, ""))
+        .collect();
+    let purpose = Purpose::RuleScope {
+        rule: line.to_owned(),
+    };
+    app.layers.open(Picker::new(
+        purpose,
+        format!("Where should `{line}` count?"),
+        items,
+    ));
+}
+
+/// Saves a rule where it is to count.
+pub(crate) fn save_rule(app: &mut App, line: &str, scope: &str) {
+    let Some((_, words, destination)) = SCOPES.iter().find(|(value, ..)| *value == scope) else {
+        return;
+    };
+    let (behavior, rule) = parse_line(line);
+    match parse_rule(rule) {
+        Ok(rule) => {
+            let said = format!(
+                "Rule added ({}): {}",
+                words.to_lowercase(),
+                format_rule(&rule)
+            );
+            let update = PermissionUpdate::AddRules {
+                rules: vec![rule],
+                behavior,
+                destination: *destination,
+            };
+            apply_update(app, &update, said);
+        }
+        Err(error) => app.warn(error.to_string()),
+    }
+    run(app, "");
+}
+
+/// A rule was changed: the old one goes, the new one counts where that did.
+pub(crate) fn replace_rule(app: &mut App, old: &str, line: &str) {
+    let (behavior, rule) = parse_line(line);
+    let source: Option<RuleSource> = old
+        .split('\n')
+        .nth(1)
+        .and_then(|source| serde_json::from_value(Value::String(source.to_owned())).ok());
+    let (Ok(rule), Some(destination)) = (parse_rule(rule), source) else {
+        app.warn(format!("'{rule}' is not a rule; nothing was changed."));
+        run(app, "");
+        return;
+    };
+    let said = format!("Rule changed to: {}", format_rule(&rule));
+    let update = PermissionUpdate::AddRules {
+        rules: vec![rule],
+        behavior,
+        destination,
+    };
+    remove(app, old);
+    apply_update(app, &update, said);
+    run(app, "");
+}
+
+const RULE_WORDS: &str = "A rule such as Bash(cargo test:*), after allow, ask or deny";
+
+/// A rule was chosen: it can be changed. Or the way to one more.
 pub(crate) fn rule_chosen(app: &mut App, value: &str) {
+    if let [behavior, _, rule] = value.splitn(3, '\n').collect::<Vec<_>>()[..] {
+        let purpose = Purpose::EditRule {
+            old: value.to_owned(),
+        };
+        let text = format!("{behavior} {rule}");
+        app.layers
+            .open(Form::new(purpose, "Change the rule", &text));
+        return;
+    }
     if value.is_empty() {
-        app.layers.open(Form::new(
-            Purpose::AddRule,
-            "A rule such as Bash(cargo test:*), after allow, ask or deny",
-            "allow ",
-        ));
+        app.layers
+            .open(Form::new(Purpose::AddRule, RULE_WORDS, "allow "));
     }
 }
 
 /// Removes the selected rule: behavior, source and rule, a line each.
 pub(crate) fn remove_rule(app: &mut App, value: &str) {
+    remove(app, value);
+    run(app, "");
+}
+
+fn remove(app: &mut App, value: &str) {
     let mut parts = value.splitn(3, '\n');
     let (Some(behavior), Some(source), Some(rule)) = (parts.next(), parts.next(), parts.next())
     else {
@@ -119,7 +220,6 @@ pub(crate) fn remove_rule(app: &mut App, value: &str) {
             behavior,
             destination,
         };
-        apply_update(app, &update, format!("rule removed: {rule}"));
+        apply_update(app, &update, format!("Rule removed: {rule}"));
     }
-    run(app, "");
 }

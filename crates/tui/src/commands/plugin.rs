@@ -95,7 +95,7 @@ pub(crate) fn show(app: &mut App, wanted: &str) {
     let loaded = session.plugins().loaded();
     let Some(listing) = find(&loaded.listings, wanted) else {
         app.warn(format!(
-            "The plugin '{wanted}' is not installed; /plugin lists what is."
+            "The plugin '{wanted}' is not installed; /plugin lists installed plugins."
         ));
         return;
     };

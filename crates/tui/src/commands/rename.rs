@@ -15,8 +15,8 @@ pub(crate) fn run(app: &mut App, arguments: &str) {
 pub(crate) fn set_title(app: &mut App, title: &str) {
     if let Some(session) = &app.engine.handle {
         session.history().rename(title);
-        let title = app.screen.inline.title(&format!("{title} · lathe"));
-        app.screen.pending.push_str(&title);
+        app.session.title = Some(title.to_owned());
+        app.set_title();
         app.remark("renamed the session");
     }
 }

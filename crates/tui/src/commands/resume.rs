@@ -9,8 +9,9 @@ use crate::render::text::ago;
 use crate::render::theme::Theme;
 use lathe_engine::Restart;
 use lathe_protocol::ids::SessionId;
-use lathe_session::{Scope, SessionInfo, SessionStore};
+use lathe_session::{Scope, SessionError, SessionInfo, SessionStore};
 use std::collections::HashMap;
+use std::path::Path;
 
 pub(crate) fn run(app: &mut App, arguments: &str) {
     if arguments.is_empty() {
@@ -34,13 +35,78 @@ pub(crate) struct SessionList {
     pub(crate) selected: Option<String>,
 }
 
+/// Looks for a session. The present one goes on until it is found.
 pub(crate) fn open(app: &mut App, wanted: &str) {
-    app.engine.restart(&Restart::Resume(wanted.to_owned()));
-    app.conversation.cells.clear();
-    app.conversation.todos.clear();
-    app.remark("── another conversation ──");
-    app.conversation.cells.clear();
-    app.reopen();
+    let store = SessionStore::new(&app.places.config_home);
+    let cwd = app.places.environment.cwd.clone();
+    let wanted = wanted.to_owned();
+    app.jobs.blocking(move || {
+        let result = store.resolve(&wanted, &cwd).map(Box::new);
+        Some(JobResult::Resolved { wanted, result })
+    });
+}
+
+/// The session was found, or it wasn't.
+pub(crate) fn resolved(
+    app: &mut App,
+    wanted: &str,
+    result: Result<Box<SessionInfo>, SessionError>,
+) {
+    let present = app
+        .engine
+        .handle
+        .as_ref()
+        .map(lathe_engine::SessionHandle::session_id);
+    match result {
+        Ok(info) if Some(info.id) == present => app.remark("This is that session."),
+        Ok(info) => app.go_to(
+            &Restart::Resume(info.id.to_string()),
+            "── another conversation ──",
+        ),
+        Err(SessionError::NotFound {
+            elsewhere: Some(folder),
+            ..
+        }) => ask_folder(app, wanted, &folder),
+        Err(error) => {
+            app.warn(error.to_string());
+            if app.engine.handle.is_none() && !app.engine.opening {
+                app.open_session();
+            }
+        }
+    }
+}
+
+/// The session belongs to another folder: asks whether to go there.
+fn ask_folder(app: &mut App, wanted: &str, folder: &Path) {
+    let purpose = Purpose::OtherFolder {
+        id: wanted.to_owned(),
+        folder: folder.to_owned(),
+    };
+    let words = format!("This session belongs to {}", folder.display());
+    let items = vec![
+        Item::new("go", "Change into that folder and resume it", ""),
+        Item::new("stay", "Stay here", ""),
+    ];
+    app.layers.open(
+        Picker::new(purpose, "Resume in another folder?", items)
+            .explained(vec![Line::styled(words, app.look.theme.muted)]),
+    );
+}
+
+/// The answer to that.
+pub(crate) fn other_folder(app: &mut App, id: &str, folder: &Path, answer: &str) {
+    if answer != "go" {
+        if app.engine.handle.is_none() && !app.engine.opening {
+            app.open_session();
+        }
+        return;
+    }
+    app.engine.restart(&Restart::Resume(id.to_owned()));
+    app.remark(format!(
+        "── another conversation, in {} ──",
+        folder.display()
+    ));
+    app.move_to(folder);
 }
 
 impl SessionList {
@@ -117,7 +183,7 @@ pub(crate) fn listed(app: &mut App, sessions: Vec<SessionInfo>, everywhere: bool
     app.commands.sessions.everywhere = everywhere;
     let none = app.commands.sessions.all.is_empty();
     if none && (everywhere || app.engine.handle.is_none()) {
-        app.remark("no sessions yet");
+        app.remark("There are no other sessions yet.");
         if app.engine.handle.is_none() && !app.engine.opening {
             app.open_session();
         }

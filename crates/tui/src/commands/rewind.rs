@@ -1,12 +1,13 @@
 //! `/rewind` goes back to before a prompt.
 
-use crate::app::App;
 use crate::app::jobs::{JobResult, Report};
+use crate::app::{App, shell};
 use crate::layers::{Item, Picker, Purpose};
+use crate::render::cell::Cell;
 use crate::render::text::ago;
 use lathe_engine::Restart;
 use lathe_protocol::op::Op;
-use lathe_protocol::record::Record;
+use lathe_protocol::record::{INTERRUPTED_BY_USER, Record};
 use lathe_session::cli::RewindWhat;
 use lathe_session::{RewindMode, SessionStore};
 
@@ -19,6 +20,10 @@ pub(crate) fn run(app: &mut App) {
     };
     let path = session.transcript().to_owned();
     app.jobs.blocking(move || {
+        if !path.exists() {
+            // A session without a word has no file yet.
+            return Some(JobResult::Prompts(Vec::new()));
+        }
         let loaded = match lathe_session::load(&path) {
             Ok(loaded) => loaded,
             Err(error) => return Some(JobResult::Reported(Report::Failed(error.to_string()))),
@@ -35,6 +40,9 @@ pub(crate) fn run(app: &mut App) {
                 )),
                 _ => None,
             })
+            .filter(|(_, text, _): &(String, String, String)| {
+                !text.starts_with(INTERRUPTED_BY_USER)
+            })
             .collect();
         Some(JobResult::Prompts(prompts))
     });
@@ -42,16 +50,25 @@ pub(crate) fn run(app: &mut App) {
 
 pub(crate) fn show_prompts(app: &mut App, prompts: &[(String, String, String)]) {
     if prompts.is_empty() {
-        app.remark("nothing to rewind to yet");
+        app.remark("There is nothing to rewind to yet.");
         return;
     }
+    app.commands.prompts = prompts
+        .iter()
+        .filter(|(_, text, _)| shell::parse_note(text).is_none())
+        .map(|(id, text, _)| (id.clone(), text.clone()))
+        .collect();
     let items = prompts
         .iter()
         .map(|(id, text, time)| {
             let when = time
                 .parse::<jiff::Timestamp>()
                 .map_or_else(|_| String::new(), ago);
-            Item::new(id.clone(), text.lines().next().unwrap_or_default(), when)
+            let text = match shell::parse_note(text) {
+                Some(Cell::Shell { command, .. }) => format!("! {command}"),
+                _ => text.clone(),
+            };
+            Item::new(id.clone(), text, when)
         })
         .collect();
     app.layers
@@ -100,6 +117,13 @@ pub(crate) fn apply(app: &mut App, to: &str, what: &str) {
         "files" => RewindWhat::Files,
         _ => RewindWhat::Conversation,
     };
+    if what != RewindWhat::Files && app.prompt.editor.is_empty() {
+        // What was said there can be said differently.
+        if let Some(text) = app.commands.prompts.get(to) {
+            app.prompt.editor.set_text(text);
+            app.prompt.text_changed();
+        }
+    }
     let store = SessionStore::new(&app.places.config_home);
     let cwd = app.places.environment.cwd.clone();
     let to = to.to_owned();

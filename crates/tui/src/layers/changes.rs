@@ -197,11 +197,7 @@ impl ChangesDialog {
         {
             return lines.clone();
         }
-        let mut lines: Vec<Line> =
-            diff::lines(Path::new(&file.path), &file.hunks, look.theme, MOST_LINES)
-                .iter()
-                .flat_map(|line| wrap(line, look.columns, 6))
-                .collect();
+        let mut lines = diff::lines(Path::new(&file.path), &file.hunks, look, MOST_LINES);
         if lines.is_empty() {
             lines.push(Line::styled("  no lines to show", look.theme.muted));
         }

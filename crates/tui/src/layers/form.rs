@@ -15,9 +15,17 @@ pub(crate) struct Form {
     title: String,
     editor: Editor,
     keymap: Keymap,
+    /// Whether what is typed is not shown.
+    secret: bool,
 }
 
 impl Form {
+    /// What is typed is not shown.
+    pub(crate) fn secret(mut self) -> Self {
+        self.secret = true;
+        self
+    }
+
     pub(crate) fn new(purpose: Purpose, title: impl Into<String>, text: &str) -> Self {
         let mut editor = Editor::default();
         editor.set_text(text);
@@ -26,6 +34,7 @@ impl Form {
             title: title.into(),
             editor,
             keymap: Keymap::default(),
+            secret: false,
         }
     }
 }
@@ -52,7 +61,11 @@ impl Layer for Form {
             look.columns,
             0,
         );
-        let (line, column) = field(&self.editor, look.columns.saturating_sub(2));
+        let (mut line, mut column) = field(&self.editor, look.columns.saturating_sub(2));
+        if self.secret {
+            line = "•".repeat(line.chars().count());
+            column = column.min(line.chars().count());
+        }
         let mut row = Line::styled("❯ ", look.theme.prompt);
         row.push(line, Style::PLAIN);
         out.push(row);

@@ -39,7 +39,7 @@ pub(crate) use plan::PlanDialog;
 pub(crate) use question::QuestionDialog;
 pub(crate) use stack::Layers;
 use std::any::Any;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Where a layer is drawn. Layers of a higher level stay above those of a lower one.
@@ -104,6 +104,12 @@ pub(crate) enum Purpose {
     Model,
     Theme,
     Resume,
+    /// A session that belongs to another folder.
+    OtherFolder {
+        id: String,
+        folder: PathBuf,
+    },
+    Queue,
     RewindTo,
     RewindWhat {
         to: String,
@@ -117,6 +123,21 @@ pub(crate) enum Purpose {
         key: String,
     },
     PermissionRule,
+    /// A rule that is being changed: behavior, source and rule, a line each.
+    EditRule {
+        old: String,
+    },
+    /// Where a rule is to count.
+    RuleScope {
+        rule: String,
+    },
+    Proposals,
+    /// There is no key: where to go from here.
+    NoKey,
+    /// A key for this session.
+    SessionKey,
+    /// A model of a local server.
+    LocalModel,
     Tasks,
     Mcp,
     Agents,

@@ -3,7 +3,7 @@
 use super::{Layer, Outcome, Purpose};
 use crate::render::markdown::Look;
 use crate::render::style::{Line, Style};
-use crate::render::text::{clean, truncate, truncate_line, width, wrap};
+use crate::render::text::{clean, one_line, truncate, truncate_line, width, wrap};
 use crate::terminal::inline_screen::Cursor;
 use crate::terminal::key::{Code, Key};
 
@@ -45,6 +45,9 @@ pub(crate) struct Picker {
     marked: Option<String>,
     /// Further keys: what they are and what they do.
     extra: Vec<(char, &'static str)>,
+    /// Whether it came up without a key: then words that are typed are not meant for it.
+    unasked: bool,
+    armed: bool,
 }
 
 impl Picker {
@@ -59,7 +62,16 @@ impl Picker {
             selected: 0,
             marked: None,
             extra: Vec::new(),
+            unasked: false,
+            armed: true,
         }
+    }
+
+    /// It comes up without a key; a user who is typing goes on typing.
+    pub(crate) fn unasked(mut self, typing: bool) -> Self {
+        self.unasked = true;
+        self.armed = !typing;
+        self
     }
 
     pub(crate) fn explained(mut self, lines: Vec<Line>) -> Self {
@@ -124,7 +136,12 @@ impl Picker {
 
     /// The key hints, in as many rows as they take.
     fn hints(&self, look: Look<'_>, count: usize, rows: usize) -> Vec<Line> {
-        let mut hints = vec!["enter choose".to_owned(), "esc back".to_owned()];
+        let back = if self.purpose == Purpose::Trust {
+            "esc quit"
+        } else {
+            "esc back"
+        };
+        let mut hints = vec!["enter choose".to_owned(), back.to_owned()];
         if self.items.is_empty() {
             hints.remove(0);
         }
@@ -220,6 +237,9 @@ impl Layer for Picker {
                 self.filter.push(c);
                 self.selected = 0;
             }
+            Code::Char(c) if self.unasked && !key.ctrl && !key.alt && !c.is_ascii_digit() => {
+                return Outcome::Ignored;
+            }
             Code::Char(c) if !key.ctrl && !key.alt => match c {
                 'k' => self.selected = self.selected.saturating_sub(1),
                 'j' => self.selected = (self.selected + 1).min(count.saturating_sub(1)),
@@ -287,10 +307,7 @@ impl Layer for Picker {
             if !self.filterable && index < 9 && self.extra.is_empty() {
                 line.push(format!("{}. ", index + 1), theme.muted);
             }
-            let label = truncate(
-                &clean(&item.label).replace('\n', " "),
-                look.columns.saturating_sub(6),
-            );
+            let label = truncate(&clean(&item.label), look.columns.saturating_sub(6));
             let mut padding = label_width.saturating_sub(width(&label));
             line.push(label, if chosen { theme.selected } else { Style::PLAIN });
             if self.marked.as_deref() == Some(&item.value) {
@@ -299,12 +316,12 @@ impl Layer for Picker {
             }
             if !item.detail.is_empty() {
                 line.push(" ".repeat(padding + 2), Style::PLAIN);
-                line.push(clean(&item.detail).replace('\n', " "), theme.muted);
+                line.push(one_line(&clean(&item.detail)), theme.muted);
             }
             out.push(truncate_line(&line, look.columns));
         }
         if visible.is_empty() && !self.items.is_empty() {
-            out.push(Line::styled("  no matches", theme.muted));
+            out.push(Line::styled("  No matches", theme.muted));
         }
         if preview_rows > 0 {
             out.push(Line::empty());
@@ -321,5 +338,13 @@ impl Layer for Picker {
 
     fn purpose(&self) -> Option<&Purpose> {
         Some(&self.purpose)
+    }
+
+    fn armed(&self) -> bool {
+        self.armed
+    }
+
+    fn arm(&mut self, armed: bool) {
+        self.armed = armed;
     }
 }

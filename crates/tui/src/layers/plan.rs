@@ -7,13 +7,16 @@ use crate::prompt::editor::Editor;
 use crate::prompt::keymap::Keymap;
 use crate::render::markdown::{self, Look};
 use crate::render::style::{Line, Style};
-use crate::render::text::{clean, wrap};
+use crate::render::text::{clean, more_lines, wrap};
 use crate::terminal::inline_screen::Cursor;
 use crate::terminal::key::{Code, Key};
 use lathe_protocol::ids::RequestId;
 use lathe_protocol::permission::{PermissionMode, PermissionReply, PermissionRequest};
 use lathe_tools::plan_mode::{self, MODES_AFTER};
 use std::sync::Arc;
+
+/// What the model is told when the dialog is left without an answer.
+pub(super) const NOT_YET: &str = "The user doesn't agree with the plan yet. Plan mode is still on. Stop and wait for their next message.";
 
 /// A plan to be approved.
 pub(crate) struct PlanDialog {
@@ -170,10 +173,7 @@ impl Layer for PlanDialog {
         let rows = MODES_AFTER.len() + 1;
         match key.code {
             Code::Esc => {
-                return deny_with(
-                    "The user doesn't agree with the plan yet. Plan mode is still on. Stop and wait for their next message.",
-                    true,
-                );
+                return deny_with(NOT_YET, true);
             }
             Code::Up => self.selected = (self.selected + rows - 1) % rows,
             Code::Down => self.selected = (self.selected + 1) % rows,
@@ -208,10 +208,7 @@ impl Layer for PlanDialog {
         if plan.len() > room {
             let more = plan.len() - room + 1;
             plan.truncate(room - 1);
-            plan.push(Line::styled(
-                format!("  … {more} more lines (ctrl+o shows everything)"),
-                theme.muted,
-            ));
+            plan.push(Line::styled(format!("  {}", more_lines(more)), theme.muted));
         }
         out.extend(plan);
         cursor.row += out.len();
@@ -238,7 +235,7 @@ impl Layer for PlanDialog {
 
 fn words(mode: PermissionMode) -> &'static str {
     match mode {
-        PermissionMode::AcceptEdits => "Yes, and accept edits from now on",
+        PermissionMode::AcceptEdits => "Yes, and accept all edits this session",
         PermissionMode::Auto => "Yes, and let a classifier answer the questions (auto mode)",
         _ => "Yes, and ask before each change",
     }

@@ -11,7 +11,7 @@ use crate::prompt::editor::Editor;
 use crate::prompt::keymap::Keymap;
 use crate::render::markdown::{self, Look};
 use crate::render::style::{Line, Style};
-use crate::render::text::{clean, truncate, truncate_line, width, wrap};
+use crate::render::text::{clean, more_lines, truncate, truncate_line, width, wrap};
 use crate::terminal::inline_screen::Cursor;
 use crate::terminal::key::{Code, Key};
 use lathe_protocol::ids::RequestId;
@@ -292,10 +292,7 @@ impl QuestionDialog {
         }
         if lines.len() > room {
             out.push(Line::styled(
-                format!(
-                    "  … {} more lines (ctrl+o shows everything)",
-                    lines.len() - room
-                ),
+                format!("  {}", more_lines(lines.len() - room)),
                 look.theme.muted,
             ));
         }
@@ -322,7 +319,7 @@ impl QuestionDialog {
         let hint = if self.asked.iter().all(|asked| asked.answer().is_some()) {
             "enter send · ← back · esc back"
         } else {
-            "enter answers what is missing · ← back · esc back"
+            "enter answers the rest · ← back · esc back"
         };
         out.extend(wrap(&Line::styled(hint, theme.muted), look.columns, 0));
         out

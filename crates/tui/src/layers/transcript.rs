@@ -3,8 +3,7 @@
 use super::{Layer, Level, Outcome};
 use crate::app::conversation::Conversation;
 use crate::prompt::keymap::{Action, Context, KeyMatch, Keymap};
-use crate::render::cell;
-use crate::render::cell::Fold;
+use crate::render::cell::{self, Call, Cell as ConversationCell, Fold};
 use crate::render::markdown::Look;
 use crate::render::style::{Line, Style};
 use crate::render::text::{counted, truncate, width, wrap};
@@ -19,6 +18,8 @@ pub(crate) struct Transcript {
     /// The lines' text in lower case, for the search.
     texts: Vec<String>,
     messages: usize,
+    /// How many of the lines are those of finished messages.
+    finished: usize,
     top: usize,
     fold: Fold,
     search: String,
@@ -37,6 +38,7 @@ impl Transcript {
             lines: Vec::new(),
             texts: Vec::new(),
             messages: 0,
+            finished: 0,
             top: usize::MAX,
             fold: Fold::Unfolded,
             search: String::new(),
@@ -58,33 +60,63 @@ impl Transcript {
         self.stale
     }
 
-    /// Makes the lines from the conversation, with the open question in full at the end.
+    /// Makes the lines from the conversation: adds what was finished since the last time, and makes what is
+    /// going on anew, with the open question in full at the end.
     pub(crate) fn refresh(
         &mut self,
         conversation: &Conversation,
         question: Option<Vec<Line>>,
         look: Look<'_>,
     ) {
-        self.stale = false;
-        self.messages = conversation.cells.len();
-        self.lines.clear();
-        for (index, cell) in conversation.cells.iter().enumerate() {
-            if index > 0 {
+        if self.stale || conversation.cells.len() < self.messages {
+            self.stale = false;
+            self.messages = 0;
+            self.finished = 0;
+        }
+        self.lines.truncate(self.finished);
+        for cell in &conversation.cells[self.messages..] {
+            if !self.lines.is_empty() {
                 self.lines.push(Line::empty());
             }
             for line in cell::lines(cell, look, self.fold, conversation.cwd()) {
                 self.lines.extend(wrap(&line, look.columns, 0));
             }
+            let calls: &[Call] = match cell {
+                ConversationCell::Call(call) => std::slice::from_ref(call),
+                _ => &[],
+            };
+            for call in calls {
+                self.lines
+                    .extend(conversation.agent_lines(&call.id, look, self.fold));
+            }
         }
-        if let Some(lines) = question {
+        self.messages = conversation.cells.len();
+        self.finished = self.lines.len();
+        let mut live = conversation.live(look);
+        for call in conversation.running() {
+            live.extend(conversation.agent_lines(&call.id, look, self.fold));
+        }
+        live.extend(question.unwrap_or_default());
+        if !live.is_empty() {
             self.lines.push(Line::empty());
-            self.lines.extend(lines);
+            for line in &live {
+                self.lines.extend(wrap(line, look.columns, 0));
+            }
         }
-        self.texts = self
-            .lines
-            .iter()
-            .map(|line| line.text().to_lowercase())
-            .collect();
+        self.texts.truncate(self.finished.min(self.texts.len()));
+        for line in &self.lines[self.texts.len()..] {
+            self.texts.push(line.text().to_lowercase());
+        }
+    }
+
+    /// How many lines contain the search text.
+    fn matches(&self) -> usize {
+        let needle = self.search.to_lowercase();
+        if needle.is_empty() {
+            return 0;
+        }
+        let found = self.texts.iter().filter(|text| text.contains(&needle));
+        found.count()
     }
 
     /// Shows a message in the last line until the next key.
@@ -146,6 +178,15 @@ impl Transcript {
             Some(index) => {
                 self.at_match = Some(index);
                 self.top = index.saturating_sub(self.page.get() / 3);
+                let before = self.texts[..=index]
+                    .iter()
+                    .filter(|text| text.contains(&needle))
+                    .count();
+                self.message = Some(format!(
+                    "line {before} of {} with '{}' · n N next, previous",
+                    self.matches(),
+                    self.search
+                ));
             }
             None => self.message = Some(format!("no match for '{}'", self.search)),
         }
@@ -154,7 +195,10 @@ impl Transcript {
     fn foot(&self, look: Look<'_>, top: usize) -> Line {
         let theme = look.theme;
         if self.typing {
-            return Line::styled("/", theme.accent).with(self.search.clone(), Style::PLAIN);
+            let found = counted(self.matches(), "line");
+            return Line::styled("/", theme.accent)
+                .with(self.search.clone(), Style::PLAIN)
+                .with(format!("   {found}"), theme.muted);
         }
         if let Some(message) = &self.message {
             return Line::styled(message.clone(), theme.warning);
@@ -192,11 +236,11 @@ impl Layer for Transcript {
         match action {
             Action::Close | Action::Cancel | Action::Transcript => return Outcome::Cancelled,
             Action::Up => self.top = top.saturating_sub(1),
-            Action::Down => self.top = (top + 1).min(last),
+            Action::Down => self.top = following(top + 1, last),
             Action::PageUp => self.top = top.saturating_sub(page),
-            Action::PageDown => self.top = (top + page).min(last),
+            Action::PageDown => self.top = following(top + page, last),
             Action::TextStart => self.top = 0,
-            Action::TextEnd => self.top = last,
+            Action::TextEnd => self.top = usize::MAX,
             Action::Search => {
                 self.typing = true;
                 self.search.clear();
@@ -244,6 +288,11 @@ impl Layer for Transcript {
     }
 }
 
+/// The first line to show. At the end, what comes is followed.
+fn following(top: usize, last: usize) -> usize {
+    if top >= last { usize::MAX } else { top }
+}
+
 /// The line with every occurrence of a text reversed.
 fn marked(line: &Line, needle: &str) -> Line {
     let text = line.text();
@@ -280,7 +329,6 @@ fn marked(line: &Line, needle: &str) -> Line {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::render::cell::Cell as ConversationCell;
     use crate::render::theme::Theme;
     use crate::terminal::key::keys;
     use std::path::Path;
@@ -303,11 +351,19 @@ mod tests {
             lines.iter().map(Line::text).collect()
         };
         assert!(shown(&transcript).contains(&"remark 20".to_owned()));
+        conversation.push(ConversationCell::Remark("remark 21".to_owned()), look);
+        transcript.refresh(&conversation, None, look);
+        assert!(shown(&transcript).contains(&"remark 21".to_owned()));
         for key in keys("/remark 3\n") {
             let _ = shown(&transcript);
             assert_eq!(transcript.key(key), Outcome::Stay);
         }
         assert!(shown(&transcript).contains(&"remark 3".to_owned()));
+        assert!(
+            shown(&transcript)[6].starts_with("line 1 of 1 with 'remark 3'"),
+            "{:?}",
+            shown(&transcript)
+        );
         assert_eq!(transcript.key(keys("q")[0]), Outcome::Cancelled);
     }
 }

@@ -106,6 +106,7 @@ fn how_full_the_window_is() {
         counted: true,
         window: 200_000,
         max_output: 32_000,
+        lean: false,
         thresholds: ContextThresholds {
             compact_at: 167_000,
             warn_at: 147_000,

@@ -56,7 +56,9 @@ pub(crate) async fn run(
             let text = error.to_string();
             return match error {
                 OpenError::NoCredentials => Ended::NoCredentials(text),
-                OpenError::Usage(_) | OpenError::Mode(_) => Ended::Usage(text),
+                OpenError::Usage(_) | OpenError::Mode(_) | OpenError::NoSandbox { .. } => {
+                    Ended::Usage(text)
+                }
                 OpenError::Session(_) | OpenError::Model(_) => Ended::Failed(text),
             };
         }

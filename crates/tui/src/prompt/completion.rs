@@ -12,6 +12,7 @@ use crate::terminal::inline_screen::Cursor;
 use crate::terminal::key::Key;
 use lathe_extensions::CommandRegistry;
 use lathe_hooks::HelperError;
+use std::path::Path;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -208,6 +209,16 @@ pub(crate) fn update(app: &mut App) {
                 }));
             }
         }
+        Wanted::File(query) if is_path(query) => {
+            app.prompt.files.search.cancel();
+            let environment = &app.places.environment;
+            let (query, home) = (query.clone(), environment.home.clone());
+            let cwd = environment.cwd.clone();
+            app.jobs.blocking(move || {
+                let matches = paths(&query, &cwd, home.as_deref(), 50);
+                Some(JobResult::FileMatches { query, matches })
+            });
+        }
         Wanted::File(query) => {
             app.prompt.files.search.cancel();
             if !search_by_command(app, query) {
@@ -215,6 +226,44 @@ pub(crate) fn update(app: &mut App) {
             }
         }
     }
+}
+
+/// Whether a word names a place outside the index: an absolute path, one in the home, one above.
+fn is_path(word: &str) -> bool {
+    ["/", "~/", "../", "./"]
+        .iter()
+        .any(|start| word.starts_with(start))
+        || matches!(word, "~" | "..")
+}
+
+/// The files whose path begins as it was typed, sorted; folders end in a slash.
+fn paths(word: &str, cwd: &Path, home: Option<&Path>, limit: usize) -> Vec<String> {
+    let (folder, start) = match word.rsplit_once('/') {
+        Some((folder, start)) => (format!("{folder}/"), start),
+        None => return vec![format!("{word}/")],
+    };
+    let real = match (folder.strip_prefix("~/"), home) {
+        (Some(rest), Some(home)) => home.join(rest),
+        _ => cwd.join(&folder),
+    };
+    let mut found: Vec<String> = std::fs::read_dir(real)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let hidden = name.starts_with('.') && !start.starts_with('.');
+            let fits = name.to_lowercase().starts_with(&start.to_lowercase());
+            if hidden || !fits || name.contains(char::is_whitespace) {
+                return None;
+            }
+            let slash = if entry.path().is_dir() { "/" } else { "" };
+            Some(format!("{folder}{name}{slash}"))
+        })
+        .collect();
+    found.sort();
+    found.truncate(limit);
+    found
 }
 
 /// Finds files by the project's index, which is made when it is first wanted.

@@ -39,6 +39,7 @@ pub(crate) enum Action {
     Redo,
     Transpose,
     Submit,
+    Queue,
     Complete,
     Cancel,
     Transcript,
@@ -93,8 +94,17 @@ impl Context {
 /// Every action with its name and what it does, in the order of the help.
 pub(crate) const ACTIONS: &[(Action, &str, &str)] = &[
     (Action::Submit, "submit", "send the prompt"),
+    (
+        Action::Queue,
+        "queue",
+        "send after the turn; a new line when nothing runs",
+    ),
     (Action::Newline, "newline", "insert a new line"),
-    (Action::Cancel, "cancel", "interrupt, or close what is open"),
+    (
+        Action::Cancel,
+        "cancel",
+        "interrupt, or close the open view",
+    ),
     (Action::CycleMode, "cycleMode", "next permission mode"),
     (
         Action::Transcript,
@@ -173,11 +183,11 @@ pub(crate) const ACTIONS: &[(Action, &str, &str)] = &[
         "killToStart",
         "cut to the start of the line",
     ),
-    (Action::Yank, "yank", "insert what was cut"),
+    (Action::Yank, "yank", "insert the last cut"),
     (
         Action::YankPop,
         "yankPop",
-        "insert what was cut before that instead",
+        "replace with the cut before that",
     ),
     (Action::Transpose, "transpose", "swap two characters"),
     (Action::PageUp, "pageUp", "a page up"),
@@ -203,7 +213,7 @@ const DEFAULTS: &[(Context, &str, Action)] = &[
     (Context::Global, "alt+p", Action::ModelPicker),
     (Context::Prompt, "enter", Action::Submit),
     (Context::Prompt, "shift+enter", Action::Newline),
-    (Context::Prompt, "alt+enter", Action::Newline),
+    (Context::Prompt, "alt+enter", Action::Queue),
     (Context::Prompt, "ctrl+j", Action::Newline),
     (Context::Prompt, "tab", Action::Complete),
     (Context::Prompt, "ctrl+g", Action::ExternalEditor),

@@ -129,6 +129,7 @@ mod tests {
             variables: [("LATHE_CONFIG_DIR".to_owned(), home.display().to_string())].into(),
             home: Some(home.to_owned()),
             cwd: home.to_owned(),
+            ..Environment::default()
         })
     }
 

@@ -2,11 +2,13 @@
 //!
 //! A cell is rendered from data alone, folded for the scrollback and unfolded for the transcript.
 
-use crate::render::diff;
 use crate::render::markdown::{self, Look};
 use crate::render::style::{Line, Style};
-use crate::render::text::{clean, counted, duration, terminal_lines, truncate, wrap, wrap_below};
-use lathe_protocol::display::{Display, TodoItem, TodoStatus};
+use crate::render::text::{
+    clean, counted, duration, one_line, truncate, truncate_line, wrap, wrap_below, wrap_beside,
+};
+use crate::render::{ansi, diff};
+use lathe_protocol::display::{Display, Hunk, TodoItem, TodoStatus};
 use lathe_protocol::event::NoticeLevel;
 use lathe_protocol::ids::ToolUseId;
 use serde_json::Value;
@@ -55,6 +57,8 @@ pub(crate) enum Cell {
         level: NoticeLevel,
         text: String,
     },
+    /// A plan that was not accepted.
+    Plan(String),
     /// A line about what happened, muted.
     Remark(String),
     /// Text that a command of ours answered.
@@ -118,17 +122,9 @@ pub(crate) fn lines(cell: &Cell, look: Look<'_>, fold: Fold, cwd: &Path) -> Vec<
             output,
             exit_code,
         } => {
-            let mut out: Vec<Line> = clean(command)
-                .lines()
-                .enumerate()
-                .map(|(index, line)| {
-                    Line::styled(
-                        if index == 0 { "! " } else { "  " },
-                        theme.modes.shell.bold(),
-                    )
-                    .with(line, theme.modes.shell)
-                })
-                .collect();
+            let line = Line::styled("! ", theme.modes.shell.bold())
+                .with(clean(command), theme.modes.shell);
+            let mut out = wrap(&line, look.columns, 2);
             out.extend(terminal(output, *exit_code, look, fold, 12));
             out
         }
@@ -150,6 +146,16 @@ pub(crate) fn lines(cell: &Cell, look: Look<'_>, fold: Fold, cwd: &Path) -> Vec<
                     )
                 })
                 .collect()
+        }
+        Cell::Plan(plan) => {
+            let inner = Look {
+                columns: look.columns.saturating_sub(2),
+                ..look
+            };
+            let mut out = vec![Line::styled("A plan, not accepted:", theme.muted)];
+            let lines = markdown::render(plan, inner).into_iter();
+            out.extend(lines.map(|line| line.behind("│ ", theme.modes.plan)));
+            out
         }
         Cell::Remark(text) => wrap(&Line::styled(clean(text), theme.muted), look.columns, 2),
         Cell::Answer(lines) => lines
@@ -177,25 +183,28 @@ fn user(text: &str, look: Look<'_>, fold: Fold) -> Vec<Line> {
         .enumerate()
         .flat_map(|(index, line)| {
             let mark = if index == 0 { "❯ " } else { "  " };
-            let line = Line::styled(mark, theme.prompt).with(line, Style::PLAIN.bold());
+            let line = Line::styled(mark, theme.prompt).with(line, Style::PLAIN);
             wrap(&line, look.columns, 2)
         })
         .collect();
     if shown < count {
-        out.push(Line::styled(
-            format!("  … +{} lines (ctrl+o)", count - shown),
-            theme.muted,
-        ));
+        out.push(more_lines(count - shown, look));
     }
-    out
+    out.into_iter()
+        .map(|line| line.over(theme.modes.said).filled(theme.modes.said))
+        .collect()
+}
+
+/// Says how many lines are folded away.
+fn more_lines(count: usize, look: Look<'_>) -> Line {
+    Line::styled(
+        format!("  … +{} (ctrl+o)", counted(count, "line")),
+        look.theme.muted,
+    )
 }
 
 fn indented(line: Line) -> Line {
-    let mut out = Line::plain("  ");
-    for span in line.spans {
-        out.push_span(span);
-    }
-    out
+    line.behind("  ", Style::PLAIN)
 }
 
 /// Puts a bullet before the first line and indents the others.
@@ -210,11 +219,7 @@ pub(crate) fn bulleted(lines: Vec<Line>, style: Style) -> Vec<Line> {
 /// A line of an answer: the first has a bullet.
 pub(crate) fn bullet(line: Line, style: Style, first: bool) -> Line {
     if first {
-        let mut out = Line::styled("● ", style);
-        for span in line.spans {
-            out.push_span(span);
-        }
-        return out;
+        return line.behind("● ", style);
     }
     if line.spans.is_empty() {
         line
@@ -282,14 +287,7 @@ pub(crate) fn subject(tool: &str, input: &Value, cwd: &Path) -> String {
             .join(", "),
         _ => String::new(),
     });
-    let cleaned = clean(&subject);
-    let mut lines = cleaned.lines();
-    let first = lines.next().unwrap_or_default().to_owned();
-    if lines.next().is_some() {
-        format!("{first} …")
-    } else {
-        first
-    }
+    one_line(&clean(&subject))
 }
 
 /// The line of a call: its state, its tool and what it is about.
@@ -350,18 +348,12 @@ fn call_lines(call: &Call, look: Look<'_>, fold: Fold, cwd: &Path) -> Vec<Line> 
             if let Some(code) = exit_code.filter(|code| *code != 0) {
                 head.push(format!(" · exit {code}"), theme.error);
             }
+            if output.trim().is_empty() && call.state == CallState::Done {
+                head.push(" · done", theme.muted);
+            }
             below = terminal(output, None, look, fold, 5);
         }
-        Display::Diff { path, hunks } => {
-            let (added, removed) = lathe_diff::counts(hunks);
-            head.push(format!(" +{added}"), theme.success);
-            head.push(format!(" −{removed}"), theme.error);
-            let limit = if fold == Fold::Folded { 24 } else { usize::MAX };
-            below = diff::lines(path, hunks, theme, limit)
-                .into_iter()
-                .map(indented)
-                .collect();
-        }
+        Display::Diff { path, hunks } => below = change(path, hunks, &mut head, look, fold),
         Display::File {
             start_line,
             line_count,
@@ -414,6 +406,20 @@ fn call_lines(call: &Call, look: Look<'_>, fold: Fold, cwd: &Path) -> Vec<Line> 
     let mut out = vec![head];
     out.extend(below);
     out
+}
+
+/// A change, with its size in the call's line.
+fn change(path: &Path, hunks: &[Hunk], head: &mut Line, look: Look<'_>, fold: Fold) -> Vec<Line> {
+    let (added, removed) = lathe_diff::counts(hunks);
+    head.push(format!(" +{added}"), look.theme.success);
+    head.push(format!(" −{removed}"), look.theme.error);
+    let limit = if fold == Fold::Folded { 24 } else { usize::MAX };
+    let inner = Look {
+        columns: look.columns.saturating_sub(2),
+        ..look
+    };
+    let lines = diff::lines(path, hunks, inner, limit);
+    lines.into_iter().map(indented).collect()
 }
 
 /// The lines of a file that were read.
@@ -500,10 +506,7 @@ fn folded(lines: Vec<Line>, limit: usize, fold: Fold, look: Look<'_>) -> Vec<Lin
     let mut lines: Vec<Line> = lines.into_iter().map(indented).collect();
     if fold == Fold::Folded && total > limit + 1 {
         lines.truncate(limit);
-        lines.push(Line::styled(
-            format!("  … +{} lines (ctrl+o)", total - limit),
-            look.theme.muted,
-        ));
+        lines.push(more_lines(total - limit, look));
     }
     lines
 }
@@ -531,7 +534,7 @@ pub(crate) fn terminal(
     limit: usize,
 ) -> Vec<Line> {
     let theme = look.theme;
-    let all = terminal_lines(output.trim_end());
+    let all = ansi::lines(output.trim_end(), theme.muted);
     let mut out = Vec::new();
     let skipped = if fold == Fold::Folded && all.len() > limit + 1 {
         all.len() - limit
@@ -539,18 +542,16 @@ pub(crate) fn terminal(
         0
     };
     if skipped > 0 {
-        out.push(Line::styled(
-            format!("  … +{skipped} lines (ctrl+o)"),
-            theme.muted,
-        ));
+        out.push(more_lines(skipped, look));
     }
+    let gutter = Line::plain("  ");
     for line in &all[skipped..] {
         let line = if fold == Fold::Folded {
-            truncate(line, look.columns.saturating_sub(2).max(20) * 2)
+            &truncate_line(line, look.columns.saturating_sub(2).max(20) * 2)
         } else {
-            line.clone()
+            line
         };
-        out.push(Line::styled(format!("  {line}"), theme.muted));
+        out.extend(wrap_beside(&gutter, &gutter, line, look.columns));
     }
     if let Some(code) = exit_code.filter(|code| *code != 0) {
         out.push(Line::styled(format!("  exit {code}"), theme.error));

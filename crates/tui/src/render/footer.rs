@@ -2,9 +2,10 @@
 
 use crate::app::{App, spending};
 use crate::prompt::suggestion;
+use crate::render::ansi;
 use crate::render::markdown::Look;
 use crate::render::style::{Line, Style};
-use crate::render::text::{clean, counted, truncate, truncate_line};
+use crate::render::text::{counted, truncate_line};
 use crate::render::theme::Theme;
 use lathe_protocol::permission::PermissionMode;
 
@@ -31,7 +32,7 @@ pub(crate) fn lines(app: &App, look: Look<'_>) -> Vec<Line> {
             }
             PermissionMode::Auto => hint.push("◈ auto mode on", theme.modes.accept),
         }
-        match app.prompt.editor.text().chars().next() {
+        match app.prompt.editor.typed_mark() {
             Some('!') => {
                 hint = Line::styled("shell command, shared with the model", theme.modes.shell);
             }
@@ -48,7 +49,11 @@ pub(crate) fn lines(app: &App, look: Look<'_>) -> Vec<Line> {
                 "tab accepts the suggestion"
             }
         } else if !app.prompt.editor.is_empty() {
-            "enter send · shift+enter or \\ new line"
+            if app.session.busy() {
+                "enter send now · alt+enter after this turn"
+            } else {
+                "enter send · shift+enter or \\ new line"
+            }
         } else if says_mode {
             " (shift+tab changes it)"
         } else {
@@ -62,19 +67,30 @@ pub(crate) fn lines(app: &App, look: Look<'_>) -> Vec<Line> {
         }
     }
     let mut out = vec![truncate_line(&hint, app.screen.width())];
-    let status = match &app.status_line.text {
-        Some(text) => {
-            let blanks = app.status_line.padding.min(app.screen.width() / 4);
-            let room = app.screen.width().saturating_sub(2 * blanks);
-            let text = clean(text.lines().next().unwrap_or_default());
-            Line::plain(" ".repeat(blanks)).with(truncate(&text, room), theme.muted)
-        }
-        None => facts(app, theme),
-    };
-    if status.width() > 0 {
-        out.push(truncate_line(&status, app.screen.width()));
-    }
+    out.extend(status_lines(app, theme));
     out
+}
+
+/// Rows that the user's own status line may take.
+const STATUS_ROWS: usize = 4;
+
+/// The built-in status line, or what the user's own command printed.
+fn status_lines(app: &App, theme: &Theme) -> Vec<Line> {
+    let Some(text) = &app.status_line.text else {
+        let facts = facts(app, theme);
+        return if facts.width() > 0 {
+            vec![truncate_line(&facts, app.screen.width())]
+        } else {
+            Vec::new()
+        };
+    };
+    let blanks = app.status_line.padding.min(app.screen.width() / 4);
+    let room = app.screen.width().saturating_sub(2 * blanks);
+    ansi::lines(text.trim_end(), theme.muted)
+        .into_iter()
+        .take(STATUS_ROWS)
+        .map(|line| truncate_line(&line, room).behind(" ".repeat(blanks), Style::PLAIN))
+        .collect()
 }
 
 /// The built-in status line.

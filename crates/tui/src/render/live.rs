@@ -3,10 +3,14 @@
 use crate::app::App;
 use crate::render::markdown::Look;
 use crate::render::style::{Line, Style};
-use crate::render::text::{clean, counted, duration, tokens, truncate, truncate_line, width};
-use crate::render::theme::Theme;
-use crate::render::{cell, footer, prompt};
+use crate::render::text::{
+    clean, counted, duration, one_line, tokens, truncate, truncate_line, width,
+};
+use crate::render::theme::{Theme, named_color};
+use crate::render::{ansi, cell, footer, prompt};
 use crate::terminal::inline_screen::{Cursor, Frame};
+use lathe_protocol::display::{TodoItem, TodoStatus};
+use lathe_protocol::permission::PermissionMode;
 use std::time::{Duration, Instant};
 
 const SPINNER_FRAMES: [&str; 8] = ["✶", "✷", "✸", "✹", "✺", "✹", "✸", "✷"];
@@ -40,16 +44,17 @@ pub(crate) fn frame(app: &App) -> Frame {
         top.push(Line::empty());
         top.push(truncate_line(
             &Line::styled("! ", theme.modes.shell.bold())
-                .with(clean(&run.command).replace('\n', " "), theme.modes.shell),
+                .with(one_line(&clean(&run.command)), theme.modes.shell),
             app.screen.width(),
         ));
-        let lines = crate::render::text::terminal_lines(run.tail.trim_end());
-        for line in lines.iter().rev().take(6).rev() {
-            top.push(Line::styled(
-                truncate(&format!("  {line}"), app.screen.width()),
-                theme.muted,
-            ));
+        let lines = ansi::lines(run.tail.trim_end(), theme.muted);
+        for line in lines.into_iter().rev().take(6).rev() {
+            top.push(line.behind("  ", Style::PLAIN));
         }
+        top.push(Line::styled(
+            format!("  {} · esc stops it", duration(run.began.elapsed())),
+            theme.muted,
+        ));
     }
     let mut middle = status(app, look);
     middle.extend(queued_lines(app, &theme));
@@ -86,24 +91,44 @@ pub(crate) fn frame(app: &App) -> Frame {
 
 /// Queued prompts and commands, in the order in which they were entered.
 pub(crate) fn queued_lines(app: &App, theme: &Theme) -> Vec<Line> {
-    let line = |text: &str| {
-        let text = clean(text).replace('\n', " ⏎ ");
+    let line = |(text, waits): &(String, bool)| {
+        let mark = if *waits { "⧗ " } else { "❯ " };
         truncate_line(
-            &Line::styled("❯ ", theme.muted).with(text, theme.muted.italic()),
+            &Line::styled(mark, theme.muted).with(one_line(&clean(text)), theme.muted.italic()),
             app.screen.width(),
         )
     };
-    app.queue
-        .entries()
-        .iter()
-        .map(|entry| line(entry))
-        .collect()
+    let entries = app.queue.entries();
+    let mut out: Vec<Line> = entries.iter().take(QUEUED_ROWS).map(line).collect();
+    if entries.len() > 1 {
+        let more = entries.len().saturating_sub(QUEUED_ROWS);
+        let words = if more > 0 {
+            format!("  … and {more} more queued · /queue edits them · esc takes them back")
+        } else {
+            "  /queue edits them · ↑ or esc takes them back".to_owned()
+        };
+        out.push(truncate_line(
+            &Line::styled(words, theme.muted),
+            app.screen.width(),
+        ));
+    }
+    out
 }
+
+/// Rows for queued prompts.
+const QUEUED_ROWS: usize = 5;
 
 /// The spinner line and what belongs to it.
 pub(crate) fn status(app: &App, look: Look<'_>) -> Vec<Line> {
     let theme = look.theme;
     let mut out = Vec::new();
+    if app.session.turn.began.is_none()
+        && let Some(hook) = app.session.hooks.first()
+    {
+        // Before the turn: a hook looks at the prompt.
+        out.push(Line::empty());
+        out.push(spinner(app, hook.began, look));
+    }
     if app.session.turn.began.is_none() && !app.session.agents.is_empty() {
         // They go on beside the conversation.
         out.push(Line::empty());
@@ -132,7 +157,7 @@ pub(crate) fn status(app: &App, look: Look<'_>) -> Vec<Line> {
                         "  ↻ Retrying in {left:.0} s ({}/{}) · {}",
                         retry.attempt,
                         retry.max,
-                        clean(&retry.error).replace('\n', " ")
+                        one_line(&clean(&retry.error))
                     ),
                     theme.warning,
                 ),
@@ -149,7 +174,7 @@ pub(crate) fn status(app: &App, look: Look<'_>) -> Vec<Line> {
             .conversation
             .todos
             .iter()
-            .any(|item| item.status != lathe_protocol::display::TodoStatus::Completed)
+            .any(|item| item.status != TodoStatus::Completed)
     {
         out.push(Line::empty());
         out.extend(cell::todos(&app.conversation.todos, look));
@@ -167,6 +192,8 @@ pub(crate) fn agent_tree(app: &App, look: Look<'_>) -> Vec<Line> {
         } else {
             "├"
         };
+        let style = agent.color.as_deref().and_then(named_color);
+        let style = style.unwrap_or(Style::PLAIN);
         let doing = agent.last_tool.as_deref().unwrap_or("starting");
         let facts = format!(
             " · {doing} · {} · {} tokens",
@@ -174,7 +201,7 @@ pub(crate) fn agent_tree(app: &App, look: Look<'_>) -> Vec<Line> {
             tokens(agent.tokens)
         );
         let line = Line::styled(format!("  {branch} "), theme.muted)
-            .with(clean(&agent.description).replace('\n', " "), Style::PLAIN)
+            .with(one_line(&clean(&agent.description)), style)
             .with(facts, theme.muted);
         out.push(truncate_line(&line, app.screen.width()));
     }
@@ -193,11 +220,19 @@ pub(crate) fn spinner(app: &App, began: Instant, look: Look<'_>) -> Line {
         "Stopping".to_owned()
     } else if app.layers.asks() {
         "Waiting for your answer".to_owned()
+    } else if let Some(hook) = app.session.hooks.first() {
+        let shown = one_line(&clean(&hook.display));
+        if hook.display == hook.name {
+            format!("Running hook {shown} ({})", hook.event)
+        } else {
+            shown
+        }
     } else if app.session.turn.compacting {
         "Summarising the conversation".to_owned()
     } else {
         app.conversation
             .activity()
+            .or_else(|| active_task(app))
             .unwrap_or_else(|| "Waiting for the model".to_owned())
     };
     let mut facts = vec![format!("{}s", elapsed.as_secs())];
@@ -210,6 +245,13 @@ pub(crate) fn spinner(app: &App, began: Instant, look: Look<'_>) -> Line {
     }
     if app.layers.dialog().is_none() {
         facts.push("esc to interrupt".to_owned());
+        let long = app
+            .conversation
+            .running()
+            .any(|call| call.tool == "Bash" && call.elapsed >= LONG_COMMAND);
+        if long {
+            facts.push("ctrl+b background".to_owned());
+        }
     }
     if app.screen.width() < 60 {
         facts.retain(|fact| !fact.ends_with("tokens"));
@@ -225,8 +267,48 @@ pub(crate) fn spinner(app: &App, began: Instant, look: Look<'_>) -> Line {
     truncate_line(&line, app.screen.width())
 }
 
-/// The dialog, or the prompt with what belongs to it.
+/// After this time it is said that a command can go on in the background.
+const LONG_COMMAND: Duration = Duration::from_secs(5);
+
+/// The task that is being worked on.
+fn active_task(app: &App) -> Option<String> {
+    let active = |item: &&TodoItem| item.status == TodoStatus::InProgress;
+    let item = app.conversation.todos.iter().find(active)?;
+    Some(one_line(&clean(&item.active_form)))
+}
+
+/// Rows below which nothing is spent on rules.
+const ROWS_FOR_RULES: usize = 12;
+
+/// The most columns of a rule. A rule as wide as the screen would wrap whenever a frame is still on its way
+/// while the window becomes narrower, and then the rows of the live area can't be counted any more.
+const RULE_COLUMNS: usize = 60;
+
+/// The rule that sets the place to type apart from what was said; its colour tells the mode.
+fn rule(app: &App, look: Look<'_>) -> Line {
+    let theme = look.theme;
+    let style = match (app.prompt.editor.typed_mark(), app.session.mode) {
+        (Some('!'), _) => theme.modes.shell,
+        (_, PermissionMode::Plan) => theme.modes.plan,
+        (_, PermissionMode::AcceptEdits | PermissionMode::Auto) => theme.modes.accept,
+        (_, PermissionMode::BypassPermissions) => theme.error,
+        _ => theme.muted,
+    };
+    Line::styled("─".repeat(look.columns.min(RULE_COLUMNS)), style)
+}
+
+/// The dialog, or the prompt with what belongs to it, below a rule.
 pub(crate) fn bottom(app: &App, look: Look<'_>, most: usize) -> (Vec<Line>, Cursor) {
+    let ruled = most >= ROWS_FOR_RULES;
+    let (mut lines, mut cursor) = bottom_lines(app, look, most - usize::from(ruled), ruled);
+    if ruled {
+        lines.insert(0, rule(app, look));
+        cursor.row += 1;
+    }
+    (lines, cursor)
+}
+
+fn bottom_lines(app: &App, look: Look<'_>, most: usize, ruled: bool) -> (Vec<Line>, Cursor) {
     if let Some(dialog) = app.layers.dialog() {
         let (mut out, cursor) = dialog.view(look, most.saturating_sub(1));
         if !dialog.armed() {
@@ -250,6 +332,9 @@ pub(crate) fn bottom(app: &App, look: Look<'_>, most: usize) -> (Vec<Line>, Curs
     }
     let mut out = Vec::new();
     let cursor = prompt::rows_of(app, look, most, &mut out);
+    if ruled {
+        out.push(rule(app, look));
+    }
     if let Some(layer) = app.layers.below_prompt() {
         let room = most.saturating_sub(out.len() + 2);
         out.extend(layer.view(look, room).0);

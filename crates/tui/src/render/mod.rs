@@ -1,5 +1,6 @@
 //! From state to lines: Markdown, code, diffs, cells of the conversation, the live area. Pure functions.
 
+pub(crate) mod ansi;
 pub(crate) mod cell;
 pub(crate) mod diff;
 pub(crate) mod footer;

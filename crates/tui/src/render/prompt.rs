@@ -13,7 +13,7 @@ use crate::terminal::inline_screen::Cursor;
 pub(crate) fn rows_of(app: &App, look: Look<'_>, most: usize, out: &mut Vec<Line>) -> Cursor {
     let theme = look.theme;
     let text = app.prompt.editor.text();
-    let (mark, style) = match text.chars().next() {
+    let (mark, style) = match app.prompt.editor.typed_mark() {
         Some('!') => ("❯ ", theme.modes.shell.bold()),
         Some('#') => ("❯ ", theme.modes.plan.bold()),
         _ => ("❯ ", theme.prompt),
@@ -103,7 +103,7 @@ fn line_of(
     theme: &Theme,
     line: &mut Line,
 ) {
-    let base = match text.chars().next() {
+    let base = match app.prompt.editor.typed_mark() {
         Some('!') => theme.modes.shell,
         _ => Style::PLAIN,
     };

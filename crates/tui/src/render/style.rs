@@ -4,6 +4,7 @@
 //! the way into a [`Span`] (`text::clean`), so that no output of a model or a command can move the
 //! cursor or change a mode of the terminal.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 /// A colour.
@@ -169,9 +170,14 @@ impl Span {
 }
 
 /// A line of text.
+///
+/// A text with line ends in it can be put into a line: `text::wrap` makes rows of it and
+/// `text::truncate_line` shows them as marks. What is written is one row in any case ([`Encoder::line`]).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Line {
     pub(crate) spans: Vec<Span>,
+    /// The background from the end of the text to the edge of the screen.
+    pub(crate) fill: Option<Color>,
 }
 
 impl Line {
@@ -186,7 +192,24 @@ impl Line {
     pub(crate) fn styled(text: impl Into<String>, style: Style) -> Self {
         Self {
             spans: vec![Span::new(text, style)],
+            fill: None,
         }
+    }
+
+    /// The line with its background up to the edge of the screen.
+    pub(crate) fn filled(mut self, below: Style) -> Self {
+        self.fill = below.background;
+        self
+    }
+
+    /// The line behind other text.
+    pub(crate) fn behind(self, text: impl Into<String>, style: Style) -> Self {
+        let mut out = Self::styled(text, style);
+        out.fill = self.fill;
+        for span in self.spans {
+            out.push_span(span);
+        }
+        out
     }
 
     /// Adds text.
@@ -260,13 +283,28 @@ impl Encoder {
             }
             match &span.link {
                 Some(link) if self.links => {
-                    let _ = write!(out, "\x1b]8;;{link}\x1b\\{}\x1b]8;;\x1b\\", span.text);
+                    let text = one_row(&span.text);
+                    let _ = write!(out, "\x1b]8;;{link}\x1b\\{text}\x1b]8;;\x1b\\");
                 }
-                _ => out.push_str(&span.text),
+                _ => out.push_str(&one_row(&span.text)),
             }
             if !codes.is_empty() {
                 out.push_str("\x1b[m");
             }
+        }
+        if let Some(code) = line.fill.and_then(|color| self.color(color, true)) {
+            let _ = write!(out, "\x1b[{code}m\x1b[K\x1b[m");
+        }
+    }
+
+    /// Clears from the end of a line to the edge, unless the line fills that itself.
+    pub(crate) fn clear_rest(self, line: &Line, out: &mut String) {
+        if line
+            .fill
+            .and_then(|color| self.color(color, true))
+            .is_none()
+        {
+            out.push_str("\x1b[K");
         }
     }
 
@@ -324,6 +362,15 @@ impl Encoder {
             (ColorDepth::Sixteen, Color::Rgb(..)) if background => None,
             (ColorDepth::Sixteen, Color::Rgb(r, g, b)) => Some(ansi(sixteen(r, g, b))),
         }
+    }
+}
+
+/// The text without anything that would leave its row.
+fn one_row(text: &str) -> Cow<'_, str> {
+    if text.contains(char::is_control) {
+        Cow::Owned(text.replace(char::is_control, " "))
+    } else {
+        Cow::Borrowed(text)
     }
 }
 
@@ -387,6 +434,21 @@ mod tests {
         assert_eq!(written(ColorDepth::Indexed), "a \x1b[1;38;5;196mb\x1b[m");
         assert_eq!(written(ColorDepth::Sixteen), "a \x1b[1;91mb\x1b[m");
         assert_eq!(written(ColorDepth::None), "a \x1b[1mb\x1b[m");
+    }
+
+    #[test]
+    fn a_line_stays_in_its_row_and_is_filled_to_the_edge() {
+        let encoder = Encoder {
+            depth: ColorDepth::True,
+            links: true,
+        };
+        let mut out = String::new();
+        let below = Style::PLAIN.on(Color::Ansi(4));
+        let line = Line::plain("a\nb\rc").filled(below);
+        encoder.line(&line, &mut out);
+        encoder.clear_rest(&line, &mut out);
+        assert_eq!(out, "a b c\x1b[44m\x1b[K\x1b[m");
+        assert_eq!(line.behind("> ", Style::PLAIN).fill, below.background);
     }
 
     #[test]

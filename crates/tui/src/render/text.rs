@@ -84,8 +84,24 @@ pub(crate) fn reveal(text: &str) -> String {
     out
 }
 
+/// The mark of a line end in a text that is shown in one row.
+const LINE_END: &str = " ⏎ ";
+
+/// The text in one row: line ends become marks.
+pub(crate) fn one_line(text: &str) -> String {
+    let text = text.trim_end();
+    if !text.contains('\n') {
+        return text.to_owned();
+    }
+    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    lines.join(LINE_END)
+}
+
 /// Cuts a text to a number of columns; `…` says that something is gone.
 pub(crate) fn truncate(text: &str, columns: usize) -> String {
+    if text.contains('\n') {
+        return truncate(&one_line(text), columns);
+    }
     if width(text) <= columns {
         return text.to_owned();
     }
@@ -108,10 +124,20 @@ pub(crate) fn truncate(text: &str, columns: usize) -> String {
 
 /// Cuts a line to a number of columns.
 pub(crate) fn truncate_line(line: &Line, columns: usize) -> Line {
+    if has_line_end(line) {
+        let mut one = line.clone();
+        for span in &mut one.spans {
+            span.text = span.text.replace('\n', LINE_END);
+        }
+        return truncate_line(&one, columns);
+    }
     if line.width() <= columns {
         return line.clone();
     }
-    let mut out = Line::empty();
+    let mut out = Line {
+        fill: line.fill,
+        ..Line::empty()
+    };
     let mut left = columns.saturating_sub(1);
     for span in &line.spans {
         let wide = width(&span.text);
@@ -149,14 +175,47 @@ struct Piece {
     blank: bool,
 }
 
-/// Breaks a line between words. Rows after the first begin with `hanging` blanks. A word that is
-/// longer than a row is broken where the row ends.
+fn has_line_end(line: &Line) -> bool {
+    line.spans.iter().any(|span| span.text.contains('\n'))
+}
+
+/// The lines of a text with line ends in it. Those after the first are indented.
+fn divided(line: &Line, hanging: usize) -> Vec<Line> {
+    let mut lines = vec![Line::empty()];
+    for span in &line.spans {
+        for (index, part) in span.text.split('\n').enumerate() {
+            if index > 0 {
+                lines.push(Line::plain(" ".repeat(hanging)));
+            }
+            if let Some(last) = lines.last_mut() {
+                last.push_span(Span {
+                    text: part.trim_end_matches('\r').to_owned(),
+                    style: span.style,
+                    link: span.link.clone(),
+                });
+            }
+        }
+    }
+    for part in &mut lines {
+        part.fill = line.fill;
+    }
+    lines
+}
+
+/// Makes rows of a line: breaks it at line ends and between words. Rows after the first begin with `hanging`
+/// blanks. A word that is longer than a row is broken where the row ends.
 pub(crate) fn wrap(line: &Line, columns: usize, hanging: usize) -> Vec<Line> {
     let columns = columns.max(4);
+    let hanging = if hanging + 8 > columns { 0 } else { hanging };
+    if has_line_end(line) {
+        return divided(line, hanging)
+            .iter()
+            .flat_map(|part| wrap(part, columns, hanging))
+            .collect();
+    }
     if line.width() <= columns {
         return vec![line.clone()];
     }
-    let hanging = if hanging + 8 > columns { 0 } else { hanging };
     let mut rows = Vec::new();
     let mut row = Line::empty();
     let mut used = 0;
@@ -193,7 +252,27 @@ pub(crate) fn wrap(line: &Line, columns: usize, hanging: usize) -> Vec<Line> {
     if !row.spans.is_empty() || rows.is_empty() {
         rows.push(row);
     }
+    for row in &mut rows {
+        row.fill = line.fill;
+    }
     rows
+}
+
+/// Breaks a line inside its gutter: rows after the first begin with `gutter` in place of the first columns.
+pub(crate) fn wrap_beside(gutter: &Line, first: &Line, rest: &Line, columns: usize) -> Vec<Line> {
+    let room = columns.saturating_sub(gutter.width()).max(8);
+    wrap(rest, room, 0)
+        .into_iter()
+        .enumerate()
+        .map(|(index, row)| {
+            let mut out = if index == 0 { first } else { gutter }.clone();
+            out.fill = rest.fill;
+            for span in row.spans {
+                out.push_span(span);
+            }
+            out
+        })
+        .collect()
 }
 
 /// Breaks a line of a list so that what goes on stands below what it belongs to: the second column, where
@@ -317,6 +396,12 @@ pub(crate) fn counted(count: usize, one: &str) -> String {
     }
 }
 
+/// "1 more line (ctrl+o shows everything)".
+pub(crate) fn more_lines(count: usize) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("… {count} more line{plural} (ctrl+o shows everything)")
+}
+
 /// How long ago, in words.
 pub(crate) fn ago(time: jiff::Timestamp) -> String {
     let seconds = (jiff::Timestamp::now().as_second() - time.as_second()).max(0);
@@ -381,6 +466,30 @@ mod tests {
         );
         assert_eq!(wrapped("abcdefghij", 4, 0), ["abcd", "efgh", "ij"]);
         assert_eq!(wrapped("", 4, 0), [""]);
+    }
+
+    #[test]
+    fn line_ends_make_rows_and_are_marks_where_there_is_only_one() {
+        assert_eq!(
+            wrapped("- one\ntwo and three\n\nfour", 12, 2),
+            ["- one", "  two and", "  three", "  ", "  four"]
+        );
+        let line = Line::plain("one\n").with("two", Style::PLAIN.bold());
+        assert_eq!(truncate_line(&line, 20).text(), "one ⏎ two");
+        assert_eq!(truncate("one\ntwo", 6), "one ⏎…");
+        assert_eq!(one_line("one \r\ntwo\n"), "one ⏎ two");
+    }
+
+    #[test]
+    fn wrapped_rows_stay_beside_their_gutter() {
+        let rows = wrap_beside(
+            &Line::plain("    "),
+            &Line::plain("12 +"),
+            &Line::plain("many words here"),
+            12,
+        );
+        let rows: Vec<String> = rows.iter().map(Line::text).collect();
+        assert_eq!(rows, ["12 +many", "    words", "    here"]);
     }
 
     #[test]

@@ -45,12 +45,13 @@ pub(crate) struct DiffStyles {
     pub(crate) removed_word: Style,
 }
 
-/// The prompt and the footer in a mode: `!`, plan mode, accepting edits.
+/// The prompt and the footer in a mode (`!`, plan mode, accepting edits), and what was said in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ModeStyles {
     pub(crate) shell: Style,
     pub(crate) plan: Style,
     pub(crate) accept: Style,
+    pub(crate) said: Style,
 }
 
 /// The built-in themes and what they are for.
@@ -67,6 +68,7 @@ pub(crate) const BUILT_IN: &[(&str, &str)] = &[
         "light, blue and orange instead of green and red",
     ),
     ("ansi", "the terminal's own sixteen colours"),
+    ("ansi-light", "the same, for light backgrounds"),
 ];
 
 const fn rgb(hex: u32) -> Style {
@@ -89,7 +91,8 @@ impl Theme {
             "light" => Self::light(),
             "dark-colorblind" => Self::dark().colorblind(false),
             "light-colorblind" => Self::light().colorblind(true),
-            "ansi" => Self::ansi(),
+            "ansi" => Self::ansi(light_background),
+            "ansi-light" => Self::ansi(true),
             _ if light_background => Self::light(),
             _ => Self::dark(),
         }
@@ -165,6 +168,7 @@ impl Theme {
             "shell" => &mut self.modes.shell,
             "plan" => &mut self.modes.plan,
             "accept" => &mut self.modes.accept,
+            "said" => &mut self.modes.said,
             "added" => &mut self.diff.added,
             "removed" => &mut self.diff.removed,
             "addedWord" => &mut self.diff.added_word,
@@ -212,6 +216,7 @@ impl Theme {
                 shell: rgb(0xd787af),
                 plan: rgb(0x5fafaf),
                 accept: rgb(0xaf87ff),
+                said: Style::PLAIN.on(color(0x2c3038)).bold(),
             },
         }
     }
@@ -248,29 +253,32 @@ impl Theme {
                 shell: rgb(0xa0336e),
                 plan: rgb(0x00695f),
                 accept: rgb(0x6a35c9),
+                said: Style::PLAIN.on(color(0xe9ecf0)).bold(),
             },
         }
     }
 
-    fn ansi() -> Self {
+    /// The terminal's own colours. Yellow can't be read on a light background.
+    fn ansi(light: bool) -> Self {
         let ansi = |index| Style::fg(Color::Ansi(index));
+        let strong = if light { ansi(4) } else { ansi(3) };
         Self {
-            name: "ansi".to_owned(),
+            name: if light { "ansi-light" } else { "ansi" }.to_owned(),
             muted: Style::PLAIN.dim(),
-            accent: ansi(3),
-            prompt: ansi(3).bold(),
+            accent: strong,
+            prompt: strong.bold(),
             success: ansi(2),
-            warning: ansi(3),
+            warning: if light { ansi(5) } else { ansi(3) },
             error: ansi(1),
             heading: Style::PLAIN.bold(),
             code: ansi(6),
             link: ansi(4).underline(),
             quote: Style::PLAIN.italic(),
-            selected: ansi(3).bold(),
+            selected: strong.bold(),
             syntax: SyntaxStyles {
                 keyword: ansi(5),
                 string: ansi(2),
-                number: ansi(3),
+                number: strong,
                 comment: Style::PLAIN.dim(),
                 function: ansi(4),
                 type_name: ansi(6),
@@ -285,6 +293,7 @@ impl Theme {
                 shell: ansi(5),
                 plan: ansi(6),
                 accept: ansi(5),
+                said: Style::PLAIN.bold(),
             },
         }
     }
@@ -341,6 +350,7 @@ const ROLES: &[&str] = &[
     "shell",
     "plan",
     "accept",
+    "said",
     "added",
     "removed",
     "addedWord",
@@ -355,6 +365,29 @@ const ROLES: &[&str] = &[
 ];
 
 /// Reads `#rrggbb`, `ansi:4`, `bold`, `dim`, `italic`, `underline`, `reverse`, `on <colour>`.
+/// The look of a color that files of agents name: one of the usual names, or `#rgb` and `#rrggbb`.
+pub(crate) fn named_color(name: &str) -> Option<Style> {
+    let ansi = |number| Some(Style::fg(Color::Ansi(number)));
+    match name {
+        "red" => ansi(1),
+        "green" => ansi(2),
+        "yellow" => ansi(3),
+        "blue" => ansi(4),
+        "purple" => ansi(5),
+        "cyan" => ansi(6),
+        "orange" => Some(rgb(0xff_88_00)),
+        "pink" => Some(rgb(0xff_69_b4)),
+        hex => {
+            let digits = hex.strip_prefix('#')?;
+            let full = match digits.len() {
+                3 => digits.chars().flat_map(|digit| [digit, digit]).collect(),
+                _ => digits.to_owned(),
+            };
+            u32::from_str_radix(&full, 16).ok().map(rgb)
+        }
+    }
+}
+
 fn parse_look(text: &str) -> Option<Style> {
     let mut style = Style::PLAIN;
     let mut background = false;

@@ -31,6 +31,7 @@ pub(crate) fn app(columns: usize, rows: usize) -> App {
         variables: [("TERM".to_owned(), "xterm-256color".to_owned())].into(),
         home: Some(PathBuf::from("/nowhere/home")),
         cwd: PathBuf::from("/work/project"),
+        ..Environment::default()
     };
     let mut app = App::new(environment, SessionOptions::default(), None);
     app.screen.columns = columns;
@@ -126,7 +127,7 @@ fn request(tool: &str, input: Value, suggestions: Vec<PermissionUpdate>) -> Arc<
         tool_use_id: "toolu_1".into(),
         permission_suggestions: suggestions,
         blocked_path: None,
-        decision_reason: Some("`rm -r build`: rm isn't known to only read".to_owned()),
+        decision_reason: Some("`rm -r build`: rm may change things".to_owned()),
         decision_reason_type: None,
         display_name: None,
         title: None,
@@ -239,6 +240,7 @@ fn the_turn() {
                     last_tool: Some("Grep".to_owned()),
                     tokens: 12_345,
                     calls: 7,
+                    color: None,
                 });
         }
     });
@@ -259,6 +261,8 @@ fn the_turn() {
             uuid: RecordId::random(),
             text: "and also look at the other file, the one\nthat nobody ever reads".to_owned(),
             prompt: Prompt::new("x"),
+            attachments: Vec::new(),
+            after_turn: false,
             sent: true,
             after: 0,
         });

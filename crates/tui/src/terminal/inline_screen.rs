@@ -133,7 +133,7 @@ impl InlineScreen {
                 let width = line.width();
                 // At the end of a full row the cursor still stands on its last character.
                 if width == 0 || width % self.columns != 0 {
-                    body.push_str("\x1b[K");
+                    self.encoder.clear_rest(line, &mut body);
                 }
                 body.push_str("\r\n");
             }
@@ -149,6 +149,7 @@ impl InlineScreen {
             .map(|line| {
                 let mut text = String::new();
                 self.encoder.line(line, &mut text);
+                self.encoder.clear_rest(line, &mut text);
                 text
             })
             .collect();
@@ -171,7 +172,6 @@ impl InlineScreen {
             }
             at = row;
             body.push_str(text);
-            body.push_str("\x1b[K");
         }
         if stale > encoded.len() {
             // Rows that are no longer needed.
@@ -237,5 +237,24 @@ fn move_rows(out: &mut String, from: usize, to: usize) {
             let _ = write!(out, "\x1b[{}B", to - from);
         }
         std::cmp::Ordering::Equal => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rewraps;
+
+    #[test]
+    fn a_terminal_rewraps_unless_it_or_the_environment_says_otherwise() {
+        let with = |set: &'static [(&'static str, &'static str)]| {
+            rewraps(|name| {
+                let found = set.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| (*value).to_owned())
+            })
+        };
+        assert!(with(&[("TERM", "xterm-256color")]));
+        assert!(!with(&[("TERM", "linux")]));
+        assert!(with(&[("TERM", "linux"), ("LATHE_TERMINAL_REWRAPS", "1")]));
+        assert!(!with(&[("LATHE_TERMINAL_REWRAPS", "0")]));
     }
 }

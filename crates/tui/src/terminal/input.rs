@@ -31,6 +31,11 @@ impl Parser {
         self.paste.is_none() && self.pending.first() == Some(&0x1b)
     }
 
+    /// Whether it is in the middle of a paste or a sequence.
+    pub(crate) fn is_inside(&self) -> bool {
+        self.paste.is_some() || !self.pending.is_empty()
+    }
+
     /// Takes bytes.
     pub(crate) fn feed(&mut self, bytes: &[u8], out: &mut Vec<Input>) {
         self.pending.extend_from_slice(bytes);
@@ -50,9 +55,7 @@ impl Parser {
                     Some(at) => {
                         paste.extend_from_slice(&self.pending[..at]);
                         self.pending.drain(..at + PASTE_END.len());
-                        let text = String::from_utf8_lossy(paste)
-                            .replace("\r\n", "\n")
-                            .replace('\r', "\n");
+                        let text = pasted(paste);
                         self.paste = None;
                         out.push(Input::Paste(text));
                         continue;
@@ -88,6 +91,13 @@ impl Parser {
             }
         }
     }
+}
+
+/// The text of a paste: terminals send enter for a line end.
+pub(crate) fn pasted(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes)
+        .replace("\r\n", "\n")
+        .replace('\r', "\n")
 }
 
 enum Step {

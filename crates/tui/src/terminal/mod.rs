@@ -207,12 +207,6 @@ pub(crate) fn start_reader() -> io::Result<(mpsc::UnboundedReceiver<Input>, Read
     Ok((receiver, control))
 }
 
-/// Drops what was typed and not read yet.
-pub(crate) fn discard_unread() {
-    let queue = rustix::termios::QueueSelector::IFlush;
-    let _ = rustix::termios::tcflush(rustix::stdio::stdin(), queue);
-}
-
 /// How long an escape waits for the rest of a sequence.
 const ESCAPE_WAIT: rustix::event::Timespec = rustix::event::Timespec {
     tv_sec: 0,
@@ -263,7 +257,13 @@ fn read_keys(
                     let typed = ahead.min(read);
                     ahead -= typed;
                     enter_as_typed(&mut buffer[..typed]);
-                    parser.feed(&buffer[..read], &mut inputs);
+                    let mut bytes = buffer[..read].to_vec();
+                    if !parser.is_inside() && is_burst(&bytes) {
+                        read_burst(stdin, &mut buffer, &mut bytes);
+                        inputs.push(Input::Paste(input::pasted(&bytes)));
+                    } else {
+                        parser.feed(&bytes, &mut inputs);
+                    }
                 }
                 Err(rustix::io::Errno::INTR) => {}
                 Err(_) => return,
@@ -273,6 +273,40 @@ fn read_keys(
             if sender.send(input).is_err() {
                 return;
             }
+        }
+    }
+}
+
+/// How many lines make a burst that nobody types.
+const BURST_LINES: usize = 3;
+
+/// How long a burst may pause.
+const BURST_PAUSE: rustix::event::Timespec = rustix::event::Timespec {
+    tv_sec: 0,
+    tv_nsec: 30_000_000,
+};
+
+/// Whether these bytes, read at once, are text that was pasted without the marks around it: several lines, and
+/// no key but enter and tab between them.
+fn is_burst(bytes: &[u8]) -> bool {
+    let is_text =
+        |byte: &u8| *byte >= 0x20 && *byte != 0x7f || matches!(byte, b'\r' | b'\n' | b'\t');
+    let ends = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    let mut lines = bytes.split(ends).filter(|line| !line.is_empty());
+    bytes.iter().all(is_text) && lines.nth(BURST_LINES - 1).is_some()
+}
+
+/// Reads on as long as more comes at once.
+fn read_burst(stdin: rustix::fd::BorrowedFd<'_>, buffer: &mut [u8], bytes: &mut Vec<u8>) {
+    loop {
+        let mut waiting = [PollFd::from_borrowed_fd(stdin, PollFlags::IN)];
+        match poll(&mut waiting, Some(&BURST_PAUSE)) {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+        match rustix::io::read(stdin, &mut *buffer) {
+            Ok(read) if read > 0 => bytes.extend_from_slice(&buffer[..read]),
+            _ => return,
         }
     }
 }

@@ -17,7 +17,7 @@ fn stage(after: impl IntoIterator<Item = Reply>) -> Stage {
 }
 
 fn summary(text: &str) -> Reply {
-    Reply::text(text).when(When::system_contains("The person was away"))
+    Reply::text(text).when(When::system_contains("The user was away"))
 }
 
 /// The focus goes, and that was taken note of: what the terminal answers next is heard after it.
@@ -40,7 +40,7 @@ fn be_away(stage: &Stage, terminal: &Terminal) {
 fn questions(stage: &Stage) -> usize {
     let requests = stage.server.message_requests();
     let asks = |request: &&lathe_scripted::RecordedRequest| {
-        request.system_text().contains("The person was away")
+        request.system_text().contains("The user was away")
     };
     requests.iter().filter(asks).count()
 }

@@ -203,6 +203,10 @@ fn rewind_goes_back_with_conversation_and_files() {
         },
     );
     assert!(!stage.home.project().join("made.txt").exists());
+    // What was said there is in the prompt again.
+    terminal.wait_for("❯ write the file");
+    terminal.send("\x15");
+    terminal.wait_for("(shift+tab changes it)");
     terminal.say("go on");
     terminal.wait_for("● fresh");
     let last = stage
@@ -305,7 +309,7 @@ fn rules_are_added_and_listed() {
     let terminal = stage.open_sized(100, 30);
     terminal.wait_for("claude");
     terminal.say("/permissions allow Bash(touch:*)");
-    terminal.wait_for("rule added");
+    terminal.wait_for("Rule added");
     terminal.say("go");
     terminal.wait_for("● done");
     assert!(stage.home.project().join("allowed").exists());

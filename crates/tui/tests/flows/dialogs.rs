@@ -276,7 +276,7 @@ fn every_command_works_or_says_why() {
         ("/cd sub", "The working folder is", answers),
         ("/tasks ", "nothing is running in the background", answers),
         ("/todos ", "no task list yet", answers),
-        ("/sandbox ", "has its default settings", answers),
+        ("/sandbox ", "The sandbox is off", answers),
         ("/ide ", "no editor found", answers),
         ("/login ", "API key", dialog),
         ("/logout ", "Lathe stores no key", answers),

@@ -3,9 +3,13 @@ use lathe_scripted::Reply;
 use lathe_testkit::TestHome;
 
 #[test]
-fn without_a_key_the_error_names_the_remedy() {
+fn without_a_key_there_is_a_way_on_and_the_error_names_the_remedy() {
     let home = TestHome::new();
     let mut terminal = home.terminal::<&str>([], 80, 24);
+    terminal.wait_for("Which model should be used?");
+    terminal.wait_for("Enter a key");
+    terminal.wait_for("Name a program that prints the key");
+    terminal.send("\x1b");
     assert_eq!(terminal.ended().code(), Some(3));
     assert!(
         terminal.everything().contains("ANTHROPIC_API_KEY"),

@@ -12,6 +12,7 @@ mod plugins;
 mod screen;
 mod servers;
 mod sessions;
+mod staying;
 
 use lathe_scripted::{BlockingServer, Reply, Scenario};
 use lathe_testkit::{Terminal, TestHome};

@@ -306,7 +306,7 @@ fn trust_is_remembered() {
     stage.home.write(".lathe/settings.json", json!({"hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": "touch hook-ran"}]}]}}).to_string());
     let mut terminal = stage.home.terminal::<&str>([], 80, 24);
     terminal.wait_for("Do you trust this folder?");
-    terminal.send("\r");
+    terminal.send("1");
     terminal.wait_gone("Do you trust");
     terminal.say("hi");
     terminal.wait_for("● hello");
@@ -333,4 +333,86 @@ fn a_change_that_is_too_long_for_the_question_is_shown_in_full_by_ctrl_o() {
     terminal.wait_for("written line 60");
     terminal.send("q");
     terminal.wait_for("Yes, this once");
+}
+
+/// What needs a person whatever the rules say: one key too many, or an enter, is no approval.
+#[test]
+fn no_is_chosen_beforehand_where_a_safety_check_asks() {
+    let stage = Stage::replies([
+        Reply::tool_use("Bash", json!({"command": "echo x >> ~/.bashrc; ls"})),
+        Reply::text("finished"),
+    ]);
+    let terminal = stage.open();
+    terminal.say("go");
+    terminal.wait_for("Run this command?");
+    let screen = terminal.screen();
+    assert!(screen.contains("runs when a shell or a"), "{screen}");
+    let chosen = screen.lines().rfind(|line| line.contains('❯')).unwrap();
+    assert!(chosen.contains("No"), "{screen}");
+    terminal.send("\r");
+    terminal.wait_gone("Run this command?");
+    assert!(!stage.home.home().join(".bashrc").exists());
+}
+
+/// A long harmless beginning doesn't push off what the command does.
+#[test]
+fn the_dangerous_part_of_a_long_command_is_on_the_screen() {
+    let mut command: String = (1..=60).map(|n| format!("echo harmless {n}\n")).collect();
+    command.push_str("touch made-by-it\n");
+    command.extend((61..=90).map(|n| format!("echo harmless {n}\n")));
+    let stage = Stage::replies([
+        Reply::tool_use("Bash", json!({"command": command})),
+        Reply::text("finished"),
+    ]);
+    let terminal = stage.open();
+    terminal.say("go");
+    terminal.wait_for("Run this command?");
+    terminal.wait_for("touch made-by-it");
+    terminal.wait_for("more lines (ctrl+o");
+    terminal.send("\x0f");
+    terminal.wait_for("harmless 90");
+    terminal.send("q");
+    terminal.wait_for("Run this command?");
+    terminal.send("n");
+    terminal.wait_gone("Run this command?");
+    assert!(!stage.home.project().join("made-by-it").exists());
+}
+
+/// Names that carry escape sequences and invisible characters are shown as what they are.
+#[test]
+fn a_command_can_not_draw_over_the_question() {
+    let stage = Stage::replies([
+        Reply::tool_use(
+            "Bash",
+            json!({"command": "touch 'a\u{1b}[2J\u{1b}[1;1Hls' 'b\u{202e}sl'"}),
+        ),
+        Reply::text("finished"),
+    ]);
+    let terminal = stage.open();
+    terminal.say("go");
+    terminal.wait_for("Run this command?");
+    let screen = terminal.screen();
+    assert!(screen.contains("touch 'a"), "{screen}");
+    assert!(!screen.contains('\u{202e}'), "{screen}");
+    terminal.send("n");
+    terminal.wait_gone("Run this command?");
+}
+
+/// Keys that were typed before the trust question appeared don't answer it.
+#[test]
+fn keys_typed_ahead_do_not_trust_a_folder() {
+    let stage = Stage::replies([Reply::text("hello")]);
+    stage.home.write(
+        ".lathe/settings.json",
+        json!({"hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": "touch hook-ran"}]}]}}).to_string(),
+    );
+    let terminal = stage.home.terminal::<&str>([], 80, 24);
+    terminal.send("1\r\ry\r");
+    terminal.wait_for("Do you trust this folder?");
+    terminal.wait_for("touch hook-ran");
+    terminal.send("2");
+    terminal.wait_gone("Do you trust");
+    terminal.say("hi");
+    terminal.wait_for("● hello");
+    assert!(!stage.home.project().join("hook-ran").exists());
 }

@@ -36,7 +36,9 @@ fn servers_are_listed_looked_at_and_switched_off() {
     terminal.wait_for("server.sh");
     terminal.send("2");
     terminal.wait_for("MCP server tickets: disabled");
-    terminal.say("/mcp enable tickets");
+    // The dialog stays and offers the way back.
+    terminal.wait_for("1. Enable");
+    terminal.send("1");
     terminal.wait("it to be on again", |screen| {
         screen.matches("MCP server tickets: connected").count() == 2
     });
@@ -92,23 +94,41 @@ fn a_server_asks_the_user_and_gets_the_answer() {
 }
 
 #[test]
-fn a_project_server_needs_approval() {
+fn trusting_a_folder_covers_the_servers_that_were_shown() {
     let stage = Stage::replies([]);
     let script = stage.home.write("server.sh", include_str!("server.sh"));
     let entry = json!({"mcpServers": {"tickets": {"command": "sh", "args": [script]}}});
     stage.home.write(".mcp.json", entry.to_string());
     let terminal = stage.home.terminal::<&str>([], 100, 40);
     terminal.wait_for("Do you trust this folder?");
+    // What would run is shown with its arguments, and the answer is about all of it.
+    terminal.wait_for("MCP server tickets: sh ");
+    terminal.wait_for("server.sh");
     terminal.send("1");
     terminal.wait_gone("Do you trust");
+    terminal.wait_for("claude");
+    terminal.say("/mcp tickets");
+    terminal.wait_for("connected · 1 tool");
+    assert!(!terminal.screen().contains("needs approval"));
+}
+
+#[test]
+fn a_server_that_came_after_the_folder_was_trusted_needs_approval() {
+    let stage = Stage::replies([]);
+    let script = stage.home.write("server.sh", include_str!("server.sh"));
+    assert_eq!(stage.home.run(["trust", "add"], "").code(), Some(0));
+    let entry = json!({"mcpServers": {"tickets": {"command": "sh", "args": [script]}}});
+    stage.home.write(".mcp.json", entry.to_string());
+    let terminal = stage.open_sized(100, 40);
     terminal.wait_for("claude");
     terminal.say("/mcp tickets");
     terminal.wait_for("Approve");
     terminal.wait_for("needs approval");
     terminal.send("1");
     terminal.wait_for("MCP server tickets: approved");
-    terminal.say("/mcp reconnect tickets");
-    terminal.wait_for("MCP server tickets: connected · 1 tool");
+    // The dialog stays, and shows what came of it.
+    terminal.wait_for("Reconnect");
+    terminal.wait_for("connected · 1 tool");
 }
 
 /// A server that wants to know who is there, run by the tests of the MCP crate too.

@@ -1,11 +1,12 @@
 //! Calls of tools: shown in the order in which they began, runs of looks gathered into one line.
 
-use super::Conversation;
+use super::{Asked, Conversation, results};
 use crate::render::cell::{Call, CallState, Cell, only_reads};
 use crate::render::markdown::Look;
-use lathe_protocol::content::Content;
+use lathe_protocol::content::{Content, ToolResultBlock};
 use lathe_protocol::display::Display;
 use lathe_protocol::ids::ToolUseId;
+use lathe_protocol::record::MessageRecord;
 use serde_json::Value;
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ impl Conversation {
         let input = self
             .inputs
             .get(id)
-            .map(|(_, input)| input.clone())
+            .map(|asked| asked.input.clone())
             .unwrap_or_default();
         self.calls.push(Call {
             id: id.clone(),
@@ -116,14 +117,24 @@ impl Conversation {
         );
     }
 
+    /// The model asked for a call.
+    pub(super) fn asked(&mut self, id: ToolUseId, tool: &str, input: &Value, at: &str) {
+        let asked = Asked {
+            tool: tool.to_owned(),
+            input: input.clone(),
+            at: at.parse().ok(),
+        };
+        self.inputs.insert(id, asked);
+    }
+
     /// A result in the transcript: shown only if nothing else showed the call.
     pub(super) fn result(
         &mut self,
-        id: &ToolUseId,
-        content: Option<&Content>,
-        is_error: bool,
+        result: &ToolResultBlock,
+        record: &MessageRecord,
         look: Look<'_>,
     ) {
+        let id = &result.tool_use_id;
         if self.shown.contains(id)
             || self
                 .calls
@@ -132,31 +143,74 @@ impl Conversation {
         {
             return;
         }
-        let (tool, input) = self
-            .inputs
-            .get(id)
-            .cloned()
-            .unwrap_or_else(|| ("Tool".to_owned(), Value::Null));
+        let asked = self.inputs.get(id).cloned().unwrap_or_else(|| Asked {
+            tool: "Tool".to_owned(),
+            ..Asked::default()
+        });
         self.calls.retain(|call| call.id != *id);
         self.shown.insert(id.clone());
-        let text = content.map(Content::text).unwrap_or_default();
+        let is_error = result.is_error == Some(true);
+        let text = result
+            .content
+            .as_ref()
+            .map(Content::text)
+            .unwrap_or_default();
+        let structured = record.tool_use_result.as_ref().filter(|_| !is_error);
+        let display = results::display(&asked.tool, structured, text);
+        if let Display::Todos { items } = &display {
+            self.todos.clone_from(items);
+        }
+        let ended: Option<jiff::Timestamp> = record.timestamp.parse().ok();
+        let elapsed = match (asked.at, ended) {
+            (Some(began), Some(ended)) => Duration::try_from(ended - began).unwrap_or_default(),
+            _ => Duration::ZERO,
+        };
         let call = Call {
             id: id.clone(),
-            tool,
-            input,
+            tool: asked.tool,
+            input: asked.input,
             activity: String::new(),
             state: if is_error {
                 CallState::Failed
             } else {
                 CallState::Done
             },
-            display: Display::Text { text },
-            elapsed: Duration::ZERO,
+            display,
+            elapsed,
         };
         if only_reads(&call.tool) && !is_error {
             self.run.push(call);
         } else {
             self.push(Cell::Call(call), look);
+        }
+    }
+
+    /// Calls of which no result was recorded: the program ended before.
+    pub(super) fn unfinished(&mut self, look: Look<'_>) {
+        let mut open: Vec<(ToolUseId, Asked)> = self
+            .inputs
+            .iter()
+            .filter(|(id, _)| !self.shown.contains(*id))
+            .map(|(id, asked)| (id.clone(), asked.clone()))
+            .collect();
+        open.sort_by(|(a, first), (b, second)| (first.at, a).cmp(&(second.at, b)));
+        for (id, asked) in open {
+            self.shown.insert(id.clone());
+            self.push(
+                Cell::Call(Call {
+                    id,
+                    tool: asked.tool,
+                    input: asked.input,
+                    activity: String::new(),
+                    state: CallState::Failed,
+                    display: Display::Text {
+                        text: "Lathe ended before this did; what it had done stays done."
+                            .to_owned(),
+                    },
+                    elapsed: Duration::ZERO,
+                }),
+                look,
+            );
         }
     }
 }

@@ -5,7 +5,8 @@ use crate::render::markdown::Look;
 use lathe_protocol::event::Event;
 
 impl Conversation {
-    /// Applies an event. Messages of sub-agents are not shown; their progress comes with their task.
+    /// Applies an event. Messages of sub-agents are kept for the view of the whole conversation; below the prompt
+    /// stands their progress.
     pub(crate) fn event(&mut self, event: Event, look: Look<'_>) {
         match event {
             Event::Stream {
@@ -16,6 +17,10 @@ impl Conversation {
                 record,
                 parent_tool_use_id: None,
             } => self.record(&record, look),
+            Event::Record {
+                record,
+                parent_tool_use_id: Some(call),
+            } => self.agent_record(call, &record, look),
             Event::Retracted { reason, .. } => self.retract(&reason, look),
             Event::CallStarted {
                 tool_use_id,

@@ -5,11 +5,12 @@
 
 mod calls;
 mod events;
+mod results;
 mod resume;
 
 use crate::render::cell::{self, Call, CallState, Cell, Fold};
 use crate::render::markdown::{Look, MarkdownStream};
-use crate::render::style::Line;
+use crate::render::style::{Line, Style};
 use lathe_protocol::content::ContentBlock;
 use lathe_protocol::display::{Display, TodoItem};
 use lathe_protocol::event::NoticeLevel;
@@ -39,13 +40,22 @@ enum Writing {
     },
 }
 
+/// What the model asked for.
+#[derive(Debug, Clone, Default)]
+struct Asked {
+    tool: String,
+    input: Value,
+    /// When, as the record says.
+    at: Option<jiff::Timestamp>,
+}
+
 /// The conversation.
 pub(crate) struct Conversation {
     pub(crate) cells: Vec<Cell>,
     cwd: PathBuf,
     writing: Writing,
     calls: Vec<Call>,
-    inputs: HashMap<ToolUseId, (String, Value)>,
+    inputs: HashMap<ToolUseId, Asked>,
     shown: HashSet<ToolUseId>,
     run: Vec<Call>,
     out: Vec<Line>,
@@ -56,6 +66,8 @@ pub(crate) struct Conversation {
     /// Whether cells are only kept, not printed: while a conversation is being loaded.
     quiet: bool,
     pub(crate) todos: Vec<TodoItem>,
+    /// What agents said and did, by the call that started each.
+    agents: HashMap<ToolUseId, Vec<Cell>>,
     /// Tokens that the model wrote in this turn: counted by the API, and the estimate since.
     pub(crate) counted_tokens: u64,
     pub(crate) pending_bytes: u64,
@@ -76,9 +88,17 @@ impl Conversation {
             fold: Fold::Folded,
             quiet: false,
             todos: Vec::new(),
+            agents: HashMap::new(),
             counted_tokens: 0,
             pending_bytes: 0,
         }
+    }
+
+    /// Goes on in another folder, with nothing said yet.
+    pub(crate) fn moved_to(&mut self, cwd: &Path) {
+        cwd.clone_into(&mut self.cwd);
+        self.cells.clear();
+        self.todos.clear();
     }
 
     pub(crate) fn cwd(&self) -> &Path {
@@ -112,6 +132,95 @@ impl Conversation {
             Cell::Assistant(text) => Some(text.as_str()),
             _ => None,
         })
+    }
+
+    /// Prints lines that are no part of the conversation.
+    pub(crate) fn say_above(&mut self, lines: Vec<Line>) {
+        self.line_gap();
+        self.out.extend(lines);
+    }
+
+    /// A message of an agent.
+    fn agent_record(&mut self, call: ToolUseId, record: &MessageRecord, look: Look<'_>) {
+        let mut conversation = Self::new(&self.cwd);
+        conversation.quiet = true;
+        conversation.cells = self.agents.remove(&call).unwrap_or_default();
+        // A result is shown with what was asked.
+        for cell in &conversation.cells {
+            if let Cell::Call(call) = cell {
+                let asked = Asked {
+                    tool: call.tool.clone(),
+                    input: call.input.clone(),
+                    at: None,
+                };
+                conversation.inputs.insert(call.id.clone(), asked);
+            }
+        }
+        if record.is_prompt() && !record.is_meta {
+            if let Some(message) = &record.message {
+                conversation.cells.push(Cell::User(message.text()));
+            }
+        } else {
+            conversation.agent_message(record, look);
+        }
+        self.agents.insert(call, conversation.cells);
+    }
+
+    fn agent_message(&mut self, record: &MessageRecord, look: Look<'_>) {
+        let before = self.cells.len();
+        self.record(record, look);
+        self.end_run(look);
+        // A result takes the place of the call that waits for it.
+        for cell in self.cells.split_off(before) {
+            let done: Vec<Call> = match cell {
+                Cell::Call(call) => vec![call],
+                Cell::Run(calls) => calls,
+                other => {
+                    self.cells.push(other);
+                    continue;
+                }
+            };
+            for call in done {
+                let place = self
+                    .cells
+                    .iter_mut()
+                    .find(|cell| matches!(cell, Cell::Call(known) if known.id == call.id));
+                match place {
+                    Some(place) => *place = Cell::Call(call),
+                    None => self.cells.push(Cell::Call(call)),
+                }
+            }
+        }
+        let calls = record.message.iter().flat_map(RecordMessage::blocks);
+        for block in calls {
+            if let ContentBlock::ToolUse(call) = block {
+                self.cells.push(Cell::Call(Call {
+                    id: call.id.clone(),
+                    tool: call.name.clone(),
+                    input: call.input.clone(),
+                    activity: String::new(),
+                    state: CallState::Running,
+                    display: Display::None,
+                    elapsed: Duration::ZERO,
+                }));
+            }
+        }
+    }
+
+    /// What the agent of a call said and did, beside a line.
+    pub(crate) fn agent_lines(&self, call: &ToolUseId, look: Look<'_>, fold: Fold) -> Vec<Line> {
+        let inner = Look {
+            columns: look.columns.saturating_sub(4).max(8),
+            ..look
+        };
+        self.agents
+            .get(call)
+            .into_iter()
+            .flatten()
+            .flat_map(|cell| cell::lines(cell, inner, fold, &self.cwd))
+            .flat_map(|line| crate::render::text::wrap(&line, inner.columns, 0))
+            .map(|line| line.behind("  │ ", look.theme.muted))
+            .collect()
     }
 
     fn line_gap(&mut self) {
@@ -254,18 +363,16 @@ impl Conversation {
         match (record.kind, message) {
             (RecordKind::Assistant, RecordMessage::Assistant(message)) => {
                 for block in &message.content {
+                    if let ContentBlock::ToolUse(call) = block {
+                        self.asked(call.id.clone(), &call.name, &call.input, &record.timestamp);
+                    }
                     self.assistant_block(block, record.is_api_error_message, look);
                 }
             }
             (RecordKind::User, _) => {
                 for block in message.blocks() {
                     if let Some(result) = block.as_tool_result() {
-                        self.result(
-                            &result.tool_use_id,
-                            result.content.as_ref(),
-                            result.is_error == Some(true),
-                            look,
-                        );
+                        self.result(result, record, look);
                     }
                 }
             }
@@ -300,8 +407,6 @@ impl Conversation {
                 if matches!(self.writing, Writing::Call { .. }) {
                     self.writing = Writing::Nothing;
                 }
-                self.inputs
-                    .insert(block.id.clone(), (block.name.clone(), block.input.clone()));
                 if let Some(call) = self.calls.iter_mut().find(|call| call.id == block.id) {
                     call.input = block.input.clone();
                 }
@@ -420,10 +525,10 @@ impl Conversation {
             if call.state == CallState::Running
                 && let Display::Terminal { output, .. } = &call.display
             {
-                let lines = crate::render::text::terminal_lines(output.trim_end());
-                for line in lines.iter().rev().take(4).rev() {
-                    let text = crate::render::text::truncate(line, look.columns.saturating_sub(3));
-                    out.push(Line::styled(format!("  {text}"), look.theme.muted));
+                let lines = crate::render::ansi::lines(output.trim_end(), look.theme.muted);
+                for line in lines.into_iter().rev().take(4).rev() {
+                    let line = line.behind("  ", Style::PLAIN);
+                    out.push(crate::render::text::truncate_line(&line, look.columns));
                 }
             }
         }

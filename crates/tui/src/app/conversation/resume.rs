@@ -1,10 +1,15 @@
 //! A conversation that was held before: read from its records, its end printed again.
 
 use super::Conversation;
+use crate::app::events::{LONG_TURN, turn_took};
 use crate::render::cell::Cell;
 use crate::render::markdown::Look;
 use crate::render::style::Line;
-use lathe_protocol::record::{INTERRUPTED_BY_USER, MessageRecord, RecordKind};
+use lathe_protocol::content::ContentBlock;
+use lathe_protocol::record::{
+    INTERRUPTED_BY_USER, MessageRecord, RecordKind, RecordMessage, TURN_DURATION,
+};
+use std::time::Duration;
 
 /// How many cells are printed again.
 const REPRINTED: usize = 30;
@@ -14,6 +19,37 @@ fn is_interruption(record: &MessageRecord) -> bool {
     let message = record.message.as_ref();
     record.kind == RecordKind::User
         && message.is_some_and(|message| message.text().starts_with(INTERRUPTED_BY_USER))
+}
+
+/// Whether a turn was still open after this record; `None` if the record says nothing about it.
+fn ends_open(record: &MessageRecord) -> Option<bool> {
+    let message = record.message.as_ref().filter(|_| !record.is_meta)?;
+    if record.is_compact_boundary() || record.is_compact_summary || is_interruption(record) {
+        return Some(false);
+    }
+    match (record.kind, message) {
+        (RecordKind::Assistant, RecordMessage::Assistant(message)) => Some(
+            message
+                .content
+                .iter()
+                .any(|block| matches!(block, ContentBlock::ToolUse(_))),
+        ),
+        (RecordKind::User, message) => {
+            // What the user ran in the shell waits for a prompt.
+            Some(crate::app::shell::parse_note(&message.text()).is_none())
+        }
+        _ => None,
+    }
+}
+
+/// How long a turn took and how many tokens were written in it, if a record says so.
+fn duration_of(record: &MessageRecord) -> Option<(Duration, u64)> {
+    if record.subtype.as_deref() != Some(TURN_DURATION) {
+        return None;
+    }
+    let number = |name: &str| record.extra.get(name).and_then(serde_json::Value::as_u64);
+    let took = Duration::from_millis(number("durationMs")?);
+    Some((took, number("outputTokens").unwrap_or(0)))
 }
 
 impl Conversation {
@@ -38,6 +74,10 @@ impl Conversation {
                     Cell::Remark("── the conversation before this was summarised ──".to_owned()),
                     look,
                 );
+            } else if let Some((took, tokens)) = duration_of(record) {
+                if took >= LONG_TURN {
+                    self.push(Cell::Remark(turn_took(took, tokens)), look);
+                }
             } else if is_interruption(record) {
                 self.push(Cell::Remark("── interrupted ──".to_owned()), look);
             } else if record.is_prompt() {
@@ -51,6 +91,13 @@ impl Conversation {
             }
         }
         self.end_turn(look);
+        self.unfinished(look);
+        if records.iter().rev().find_map(ends_open).unwrap_or(false) {
+            self.push(
+                Cell::Remark("── the last turn did not end: say 'continue' to go on ──".to_owned()),
+                look,
+            );
+        }
     }
 
     /// Prints the last cells again: after a resume, or where nothing of it is on the screen.
@@ -136,6 +183,29 @@ mod tests {
         let lines = printed(&mut conversation);
         assert_eq!(lines[..4], ["as it now stands", "", "❯ do it", ""]);
         assert_eq!(lines.last().unwrap(), "● done");
+    }
+
+    #[test]
+    fn how_long_a_turn_took_is_shown_again_on_resume() {
+        let theme = Theme::built_in("dark", false);
+        let look = Look {
+            theme: &theme,
+            columns: 80,
+        };
+        let took = |milliseconds: u64| {
+            let mut record = record("system", &Value::Null);
+            record.message = None;
+            record.subtype = Some(TURN_DURATION.to_owned());
+            let extra = &mut record.extra;
+            extra.insert("durationMs".to_owned(), milliseconds.into());
+            extra.insert("outputTokens".to_owned(), 1_500.into());
+            record
+        };
+        let mut conversation = Conversation::new(Path::new("/p"));
+        let records = [held(), vec![took(65_000), took(900)]].concat();
+        conversation.resume(&records, look);
+        let lines = printed(&mut conversation);
+        assert_eq!(lines.last().unwrap(), "✻ 1m 5s · 1.5k tokens");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The permission question: what would happen, why it is asked, and the answers.
 
+mod keeping;
 mod what;
 
 use super::form::{edit, field};
@@ -8,15 +9,16 @@ use crate::prompt::editor::Editor;
 use crate::prompt::keymap::Keymap;
 use crate::render::markdown::Look;
 use crate::render::style::{Line, Style};
-use crate::render::text::{clean, reveal, wrap};
+use crate::render::text::{clean, more_lines, one_line, reveal, truncate, wrap};
 use crate::terminal::inline_screen::Cursor;
 use crate::terminal::key::{Code, Key};
+use keeping::{is_dangerous, worth_keeping};
 use lathe_permissions::format_rule;
 use lathe_protocol::ids::RequestId;
 use lathe_protocol::permission::{
     Behavior, PermissionMode, PermissionReply, PermissionRequest, PermissionUpdate, RuleSource,
 };
-use lathe_shell::analysis::{Analysis, analyse};
+use lathe_shell::analysis::{Analysis, ReadOnly, analyse};
 use lathe_shell::syntax::ShellKind;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -53,8 +55,8 @@ const LEAST_SHOWN: usize = 3;
 /// The destinations of 'always', in the order in which Left and Right go through them.
 const DESTINATIONS: &[(RuleSource, &str)] = &[
     (RuleSource::Session, "this session"),
-    (RuleSource::LocalSettings, "this project, only you"),
-    (RuleSource::ProjectSettings, "this project, everyone"),
+    (RuleSource::LocalSettings, "this project (just me)"),
+    (RuleSource::ProjectSettings, "this project (shared)"),
     (RuleSource::UserSettings, "all your projects"),
 ];
 
@@ -84,7 +86,7 @@ impl PermissionDialog {
         let mut rule = Editor::default();
         let mut destination = 1;
         let mut other_updates = Vec::new();
-        for update in &request.permission_suggestions {
+        for update in &worth_keeping(&request) {
             match update {
                 PermissionUpdate::AddRules {
                     rules,
@@ -105,7 +107,7 @@ impl PermissionDialog {
             }
         }
         let mut choices = vec![Choice::Once];
-        if !request.permission_suggestions.is_empty() {
+        if !rule.is_empty() || !other_updates.is_empty() {
             choices.push(Choice::Always);
         }
         choices.extend([Choice::No, Choice::NoBecause]);
@@ -115,11 +117,10 @@ impl PermissionDialog {
             .flatten()
             .map(|command| analyse(command, ShellKind::Bash));
         // What needs a person whatever the rules say is not approved by one key too many.
-        let is_safety_check = request.decision_reason_type.as_deref() == Some("safetyCheck");
         let selected = choices
             .iter()
             .position(|choice| *choice == Choice::No)
-            .filter(|_| is_safety_check)
+            .filter(|_| is_dangerous(&request))
             .unwrap_or(0);
         Self {
             request,
@@ -234,9 +235,20 @@ impl PermissionDialog {
     fn why(&self, look: Look<'_>) -> Vec<Line> {
         let theme = look.theme;
         let mut out = Vec::new();
-        if let Some(reason) = &self.request.decision_reason {
+        let first = self.request.decision_reason.clone().unwrap_or_default();
+        for (index, reason) in std::iter::once(first.clone())
+            .filter(|reason| !reason.is_empty())
+            .chain(self.further_reasons(&first))
+            .enumerate()
+        {
+            let words = if index == 0 { "Why it asks:" } else { "and:" };
+            let style = if index == 0 && is_dangerous(&self.request) {
+                theme.error
+            } else {
+                theme.muted
+            };
             out.extend(wrap(
-                &Line::styled(format!("Why it asks: {}", clean(reason)), theme.muted),
+                &Line::styled(format!("{words} {}", clean(&reason)), style),
                 look.columns,
                 2,
             ));
@@ -258,10 +270,31 @@ impl PermissionDialog {
         out
     }
 
+    /// The reasons beside the one that decided: of each other part that does more than read.
+    fn further_reasons(&self, first: &str) -> Vec<String> {
+        let parts = self.analysis.iter().flat_map(|analysis| &analysis.parts);
+        let mut reasons: Vec<String> = Vec::new();
+        for part in parts {
+            let ReadOnly::No { reason } = &part.read_only else {
+                continue;
+            };
+            let named = format!("`{}`: {reason}", one_line(&part.text));
+            if !first.contains(reason.as_str())
+                && !first.contains(&part.text)
+                && !reasons.contains(&named)
+                && reasons.len() < 3
+                && self.analysis.as_ref().is_some_and(|it| it.parts.len() > 1)
+            {
+                reasons.push(named);
+            }
+        }
+        reasons
+    }
+
     /// The question with everything that it is about, however long.
     fn full_lines(&self, look: Look<'_>) -> Vec<Line> {
         let mut out = self.heading(look);
-        out.extend(self.what(look));
+        out.extend(self.what(look, usize::MAX));
         out.extend(self.why(look));
         out
     }
@@ -298,7 +331,8 @@ impl PermissionDialog {
                     if self.editing == Editing::Rule {
                         edited = Some(&self.rule);
                     } else {
-                        line.push(reveal(self.rule.text()), theme.code);
+                        let most = look.columns.saturating_mul(2).saturating_sub(30).max(20);
+                        line.push(truncate(&reveal(self.rule.text()), most), theme.code);
                         line.push(
                             format!(" in {}", DESTINATIONS[self.destination].1),
                             theme.muted,
@@ -362,7 +396,7 @@ impl PermissionDialog {
             Some(PermissionUpdate::SetMode {
                 mode: PermissionMode::AcceptEdits,
                 ..
-            }) => "Yes, and accept edits from now on".to_owned(),
+            }) => "Yes, and accept all edits this session".to_owned(),
             Some(PermissionUpdate::SetMode { mode, .. }) => {
                 format!("Yes, and switch to mode {mode}")
             }
@@ -452,7 +486,7 @@ impl Layer for PermissionDialog {
         let theme = look.theme;
         let mut answers = self.answers(look, false);
         let mut out = self.heading(look);
-        let mut what = self.what(look);
+        let mut what = self.what(look, usize::MAX);
         let mut why = self.why(look);
         // The subject matters most. Where rows are few, its description, the keys and the
         // reasons give way to it; nobody should have to answer without having seen it.
@@ -477,13 +511,14 @@ impl Layer for PermissionDialog {
         }
         let room = rows.saturating_sub(out.len() + answers.0.len()).max(1);
         let for_what = room.saturating_sub(why.len()).max(least).min(room);
+        if what.len() > for_what && !self.change.is_empty() {
+            // Of a change, what stays the same goes first.
+            what = self.what(look, for_what.saturating_sub(1).max(1));
+        }
         if what.len() > for_what {
             let more = what.len() - for_what + 1;
-            what.truncate(for_what - 1);
-            what.push(Line::styled(
-                format!("  … {more} more lines (ctrl+o shows everything)"),
-                theme.muted,
-            ));
+            what = what::most_telling(what, for_what - 1, theme);
+            what.push(Line::styled(format!("  {}", more_lines(more)), theme.muted));
         }
         if why.len() > room - what.len() {
             why.truncate(room - what.len());
@@ -534,10 +569,14 @@ fn deny(words: &str, interrupt: bool) -> Outcome {
 /// A refusal, as the user who refused reads it; the text for the model is in the third person.
 pub(crate) fn refusal(told: &str) -> Option<String> {
     if told == NO {
-        return Some("you said no".to_owned());
+        return Some("You said no.".to_owned());
+    }
+    if told == super::plan::NOT_YET {
+        return Some("You did not accept the plan yet.".to_owned());
     }
     told.strip_prefix(NO_BECAUSE)
-        .map(|words| format!("you said no: {words}"))
+        .map(|words| format!("You said no: {words}"))
+        .or_else(|| lathe_tools::plan_mode::refusal_words(told))
 }
 
 /// A refusal with these words for the model.

@@ -1,15 +1,19 @@
 //! The effect of a call, as the question shows it: the command with its risky parts marked, the change
 //! as a diff, or the input as it is.
 
-use super::PermissionDialog;
+use super::{PermissionDialog, is_dangerous};
 use crate::render::cell::short_path;
 use crate::render::diff;
 use crate::render::highlight::Highlighter;
 use crate::render::markdown::Look;
 use crate::render::style::{Line, Style};
-use crate::render::text::{clean, reveal, truncate_line, wrap};
+use crate::render::text::{clean, one_line, reveal, wrap};
+use crate::render::theme::Theme;
 use serde_json::Value;
 use std::path::PathBuf;
+
+/// Lines of a change that are shown at most.
+const MOST_LINES: usize = 5000;
 
 impl PermissionDialog {
     pub(super) fn heading(&self, look: Look<'_>) -> Vec<Line> {
@@ -22,7 +26,12 @@ impl PermissionDialog {
             "Read" => format!("Read {}?", self.path("file_path")),
             name => format!("Use {}?", clean(name)),
         };
-        let mut out = wrap(&Line::styled(question, theme.heading), look.columns, 0);
+        let heading = if is_dangerous(&self.request) {
+            Line::styled("⚠ Dangerous. ", theme.error.bold()).with(question, theme.error.bold())
+        } else {
+            Line::styled(question, theme.heading)
+        };
+        let mut out = wrap(&heading, look.columns, 0);
         if let Some(description) = self
             .request
             .description
@@ -30,7 +39,7 @@ impl PermissionDialog {
             .filter(|text| !text.trim().is_empty())
         {
             out.extend(wrap(
-                &Line::styled(clean(description).replace('\n', " "), theme.muted),
+                &Line::styled(one_line(&clean(description)), theme.muted),
                 look.columns,
                 0,
             ));
@@ -48,11 +57,11 @@ impl PermissionDialog {
             .get(key)
             .and_then(Value::as_str)
             .unwrap_or("a file");
-        reveal(&short_path(path, &self.cwd)).replace('\n', " ")
+        one_line(&reveal(&short_path(path, &self.cwd)))
     }
 
-    /// The command, the change or the input.
-    pub(super) fn what(&self, look: Look<'_>) -> Vec<Line> {
+    /// The command, the change or the input; of a change at most `limit` lines.
+    pub(super) fn what(&self, look: Look<'_>, limit: usize) -> Vec<Line> {
         let theme = look.theme;
         let input = &self.request.input;
         if let Some(command) = input.get("command").and_then(Value::as_str)
@@ -65,10 +74,7 @@ impl PermissionDialog {
                 .get("file_path")
                 .and_then(Value::as_str)
                 .map_or_else(PathBuf::new, PathBuf::from);
-            return diff::lines(&path, &self.change, theme, 5000)
-                .into_iter()
-                .map(|line| truncate_line(&line, look.columns))
-                .collect();
+            return diff::lines(&path, &self.change, look, limit.min(MOST_LINES));
         }
         let mut input = input.clone();
         if self.request.tool_name == "Read"
@@ -134,6 +140,30 @@ impl PermissionDialog {
 }
 
 /// The change that a call would make in a file.
+/// The lines that matter most where there is no room for all: marked ones first, then from the top, in their order. So
+/// a long harmless beginning can't push off what a command does.
+pub(super) fn most_telling(lines: Vec<Line>, room: usize, theme: &Theme) -> Vec<Line> {
+    let marked = |line: &Line| {
+        let style = theme.warning.bold();
+        line.spans.iter().any(|span| span.style == style)
+    };
+    let of_marked = lines.iter().filter(|line| marked(line)).count().min(room);
+    let (mut of_marked, mut of_others) = (of_marked, room - of_marked);
+    lines
+        .into_iter()
+        .filter(|line| {
+            let left = if marked(line) {
+                &mut of_marked
+            } else {
+                &mut of_others
+            };
+            let kept = *left > 0;
+            *left = left.saturating_sub(1);
+            kept
+        })
+        .collect()
+}
+
 pub(crate) fn change_of(tool: &str, input: &Value) -> Vec<lathe_protocol::display::Hunk> {
     let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
     let Some(path) = text(input, "file_path") else {

@@ -58,6 +58,8 @@ pub(crate) struct Editor {
     last: Last,
     attachments: Vec<Attachment>,
     pasted: usize,
+    /// Whether the text begins with something that was pasted.
+    begins_pasted: bool,
 }
 
 impl Editor {
@@ -82,6 +84,32 @@ impl Editor {
         self.remember(Last::Other);
         text.clone_into(&mut self.text);
         self.cursor = self.text.len();
+        self.begins_pasted = false;
+    }
+
+    /// Whether the first character was typed: only then `!` and `#` have a meaning of their own.
+    pub(crate) fn begins_typed(&self) -> bool {
+        !self.begins_pasted
+    }
+
+    /// The first character, if it was typed.
+    pub(crate) fn typed_mark(&self) -> Option<char> {
+        self.text.chars().next().filter(|_| self.begins_typed())
+    }
+
+    /// Puts a text before what is there, with the placeholders that belong to it.
+    pub(crate) fn put_before(&mut self, text: &str, attachments: Vec<Attachment>) {
+        self.remember(Last::Other);
+        let joined = if self.text.trim().is_empty() {
+            text.to_owned()
+        } else {
+            format!("{text}\n{}", self.text)
+        };
+        self.text = joined;
+        self.cursor = self.text.len();
+        self.pasted += attachments.len();
+        self.attachments.extend(attachments);
+        self.begins_pasted = false;
     }
 
     /// Replaces everything together with its placeholders.
@@ -121,6 +149,7 @@ impl Editor {
     pub(crate) fn take(&mut self) -> (String, Vec<Attachment>) {
         self.remember(Last::Other);
         self.cursor = 0;
+        self.begins_pasted = false;
         (
             std::mem::take(&mut self.text),
             std::mem::take(&mut self.attachments),
@@ -156,6 +185,9 @@ impl Editor {
             kind
         });
         self.last = kind;
+        if self.cursor == 0 {
+            self.begins_pasted = false;
+        }
         self.text.insert_str(self.cursor, text);
         self.cursor += text.len();
     }
@@ -164,6 +196,9 @@ impl Editor {
     pub(crate) fn paste(&mut self, text: &str) {
         let text = text.trim_end_matches('\0');
         let lines = text.lines().count();
+        if self.cursor == 0 {
+            self.begins_pasted = true;
+        }
         if lines > 10 || text.len() > 2000 {
             self.pasted += 1;
             let label = if lines > 1 {
@@ -345,7 +380,7 @@ impl Editor {
             Action::Down => {
                 self.vertical(columns, 1);
             }
-            Action::Newline => {
+            Action::Newline | Action::Queue => {
                 self.remember(Last::Other);
                 self.text.insert(self.cursor, '\n');
                 self.cursor += 1;

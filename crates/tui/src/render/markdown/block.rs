@@ -3,7 +3,7 @@
 use super::Look;
 use crate::render::highlight::Highlighter;
 use crate::render::style::{Line, Span, Style};
-use crate::render::text::{clean, width, wrap};
+use crate::render::text::{clean, width, wrap, wrap_beside};
 use crate::render::theme::Theme;
 use pulldown_cmark::{Alignment, Event, Options, Parser, Tag, TagEnd};
 
@@ -142,12 +142,11 @@ impl Writer<'_> {
             match event {
                 Event::Text(text) => {
                     let indent = " ".repeat(2 + self.quotes * 2 + self.lists.len() * 2);
+                    let gutter = Line::plain(indent);
                     for line in text.lines() {
-                        let mut out = Line::plain(indent.clone());
-                        for span in highlighter.line(line, self.look.theme).spans {
-                            out.push_span(span);
-                        }
-                        self.lines.push(out);
+                        let line = highlighter.line(line, self.look.theme);
+                        let rows = wrap_beside(&gutter, &gutter, &line, self.look.columns);
+                        self.lines.extend(rows);
                     }
                 }
                 Event::End(TagEnd::CodeBlock) => self.code = None,

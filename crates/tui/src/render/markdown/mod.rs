@@ -9,7 +9,7 @@ mod block;
 
 use crate::render::highlight::Highlighter;
 use crate::render::style::Line;
-use crate::render::text::clean;
+use crate::render::text::{clean, wrap_beside};
 use crate::render::theme::Theme;
 use block::block_lines;
 
@@ -97,7 +97,8 @@ impl MarkdownStream {
             if text.is_empty() || is_closing(text, fence) {
                 return Vec::new();
             }
-            return vec![code(Line::plain(clean(strip_indent(text, fence.indent))))];
+            let line = Line::plain(clean(strip_indent(text, fence.indent)));
+            return code(&line, look);
         }
         let mut out = Vec::new();
         let lines = block_lines(&self.pending, look);
@@ -144,7 +145,7 @@ impl MarkdownStream {
             return true;
         }
         let text = clean(strip_indent(text, fence.indent));
-        out.push(code(fence.highlighter.line(&text, look.theme)));
+        out.extend(code(&fence.highlighter.line(&text, look.theme), look));
         true
     }
 
@@ -246,12 +247,10 @@ enum NextBlock {
     Fence(usize, Fence),
 }
 
-fn code(line: Line) -> Line {
-    let mut out = Line::plain("  ");
-    for span in line.spans {
-        out.push_span(span);
-    }
-    out
+/// A line of code, indented, also where it is broken.
+fn code(line: &Line, look: Look<'_>) -> Vec<Line> {
+    let gutter = Line::plain("  ");
+    wrap_beside(&gutter, &gutter, line, look.columns)
 }
 
 fn strip_indent(text: &str, indent: usize) -> &str {

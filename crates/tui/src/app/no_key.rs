@@ -1,0 +1,129 @@
+//! There is no key for a model: where to go from here. Never a bare error.
+
+use crate::app::jobs::JobResult;
+use crate::app::{App, Leave};
+use crate::commands::login;
+use crate::layers::{Form, Item, Picker, Purpose};
+use crate::render::style::Line;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// The variable that a key of this session goes into.
+const KEY: &str = "ANTHROPIC_API_KEY";
+
+/// Local servers that are looked for: the provider and its port.
+const LOCAL: &[(&str, u16)] = &[("ollama", 11_434), ("lmstudio", 1_234)];
+
+/// How long a local server may take to accept.
+const PATIENCE: Duration = Duration::from_millis(150);
+
+/// Looks which local servers there are, and then asks.
+pub(crate) fn look(app: &mut App) {
+    app.jobs.blocking(|| {
+        let there = |(_, port): &&(&str, u16)| {
+            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, *port));
+            TcpStream::connect_timeout(&address, PATIENCE).is_ok()
+        };
+        let found = LOCAL.iter().filter(there).copied().collect();
+        Some(JobResult::LocalServers(found))
+    });
+}
+
+/// Shows the ways on.
+pub(crate) fn found(app: &mut App, servers: Vec<(&'static str, u16)>) {
+    app.engine.local_servers = servers;
+    ask(app);
+}
+
+pub(crate) fn ask(app: &mut App) {
+    let typing = !app.prompt.editor.is_empty();
+    let picker = picker(&app.engine.local_servers, app).unasked(typing);
+    app.layers.open_unasked(picker);
+}
+
+fn picker(servers: &[(&'static str, u16)], app: &App) -> Picker {
+    let theme = &app.look.theme;
+    let mut items: Vec<Item> = servers
+        .iter()
+        .map(|(name, port)| {
+            Item::new(
+                format!("local {name}"),
+                format!("Use a model of {name}"),
+                format!("it answers at localhost:{port}"),
+            )
+        })
+        .collect();
+    items.extend([
+        Item::new("key", "Enter a key", "for this session; it is not stored"),
+        Item::new(
+            "helper",
+            "Name a program that prints the key",
+            "apiKeyHelper in your settings",
+        ),
+        Item::new("login", "Log in to a provider", "`lathe login` lists them"),
+        Item::new("demo", "Watch the demo", "`lathe demo` needs no key"),
+        Item::new("leave", "Exit", ""),
+    ]);
+    let lines = vec![
+        Line::styled(
+            "Lathe needs a model: none of ANTHROPIC_API_KEY, apiKeyHelper and the providers in your settings gives a key.",
+            theme.muted,
+        ),
+        Line::styled("What you typed is kept.", theme.muted),
+    ];
+    Picker::new(Purpose::NoKey, "Which model should be used?", items).explained(lines)
+}
+
+pub(crate) fn chosen(app: &mut App, value: &str) {
+    match value.split_once(' ') {
+        Some(("local", name)) => {
+            let form = Form::new(Purpose::LocalModel, "Which model?", &format!("{name}/"));
+            app.layers.open(form);
+        }
+        _ => match value {
+            "key" => app.layers.open(
+                Form::new(
+                    Purpose::SessionKey,
+                    "The key (it is used by this session and stored nowhere)",
+                    "",
+                )
+                .secret(),
+            ),
+            "helper" => app
+                .layers
+                .open(Form::new(Purpose::KeyHelper, login::HELPER_WORDS, "")),
+            "login" => leave(
+                app,
+                "Run `lathe login` to log in to a provider, then start Lathe again.",
+            ),
+            "demo" => leave(app, "Run `lathe demo` to see Lathe work without a key."),
+            _ => app.exit.leave = Some(Leave::NoCredentials),
+        },
+    }
+}
+
+fn leave(app: &mut App, words: &str) {
+    app.exit.failure = Some(words.to_owned());
+    app.exit.leave = Some(Leave::NoCredentials);
+}
+
+/// Opens the session with a key that was entered.
+pub(crate) fn use_key(app: &mut App, key: &str) {
+    let variables = &mut app.places.environment.variables;
+    variables.insert(KEY.to_owned(), key.trim().to_owned());
+    again(app);
+}
+
+/// Opens the session with a model of a local server.
+pub(crate) fn use_model(app: &mut App, model: &str) {
+    app.engine.options.model.name = Some(model.trim().to_owned());
+    again(app);
+}
+
+/// Opens the session again, now that something changed.
+pub(crate) fn again(app: &mut App) {
+    app.exit.failure = None;
+    app.engine.loaded_settings = None;
+    app.jobs.settings(&app.places, &app.engine.options);
+    app.open_session();
+}
