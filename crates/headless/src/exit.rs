@@ -15,6 +15,8 @@ pub enum Exit {
     Interrupted,
     /// SIGTERM or SIGHUP.
     Terminated,
+    /// As a program that was run for the person ended.
+    Program(u8),
 }
 
 impl Exit {
@@ -28,6 +30,7 @@ impl Exit {
             Self::NoCredentials => 3,
             Self::Interrupted => 130,
             Self::Terminated => 143,
+            Self::Program(code) => code,
         }
     }
 }

@@ -250,7 +250,7 @@ fn cut_texts(value: &mut serde_json::Value, limit: usize) {
             }
             let left_out = text.len() - end;
             text.truncate(end);
-            text.push_str(&format!("… [{left_out} bytes left out]"));
+            text.push_str(&format!("… [{left_out} bytes omitted]"));
         }
         serde_json::Value::Array(items) => items.iter_mut().for_each(|item| cut_texts(item, limit)),
         serde_json::Value::Object(fields) => {
@@ -311,7 +311,7 @@ mod tests {
         assert_eq!(bytes.iter().filter(|byte| **byte == b'\n').count(), 1);
         let value: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
         assert_eq!(value["c"], 1);
-        assert!(value["a"].as_str().unwrap().ends_with("bytes left out]"));
+        assert!(value["a"].as_str().unwrap().ends_with("bytes omitted]"));
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub(crate) async fn find(mcp: &McpControl, tool: &str) -> Result<(), NoSuchTool>
     let known = match known.len() {
         0 => "no MCP server is connected that has tools".to_owned(),
         1..=20 => format!("there are: {}", known.join(", ")),
-        many => format!("none of the {many} tools of MCP servers has this name"),
+        many => format!("no tool of an MCP server has this name ({many} are known)"),
     };
     Err(NoSuchTool {
         tool: tool.to_owned(),

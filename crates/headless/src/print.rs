@@ -210,7 +210,7 @@ impl<W: Write, E: Write> Printer<W, E> {
         let as_text = self.format == Format::Text;
         match event {
             Event::ElicitationRequested(request) => self.complain(format_args!(
-                "The MCP server {} asked: {:?}. Nobody is here to answer, so it was declined; an Elicitation hook can answer such questions.",
+                "The MCP server {} asked: {:?}. Nobody can answer here, so it was declined; an Elicitation hook can answer such questions.",
                 request.mcp_server_name, request.message
             )),
             Event::CompactionFailed { reason } => self.complain(format_args!(
@@ -256,7 +256,7 @@ impl<W: Write, E: Write> Printer<W, E> {
         }
         if let Some(error) = self.lines.failure() {
             let text = format!(
-                "standard output can't be written: {error}; `lathe sessions show {}` shows what was said",
+                "standard output can't be written: {error}; `lathe sessions show {}` shows the conversation",
                 self.session_id
             );
             self.complain(text);

@@ -188,6 +188,7 @@ fn demo_environment(
         variables,
         home: Some(home.to_owned()),
         cwd: project.to_owned(),
+        ..Environment::default()
     }
 }
 
@@ -227,7 +228,7 @@ impl Screen {
         ));
         self.line("A scripted model on loopback takes the place of the model; engine, tools, permissions and transcript are real.");
         self.line(&format!(
-            "Allowed: edits inside the project, and Bash({TEST_COMMAND}). Other calls need a person to confirm, and there is none.\n"
+            "Allowed: edits inside the project, and Bash({TEST_COMMAND}). Other calls need confirmation, and nobody can confirm here.\n"
         ));
         let mark = self.paint("1", "❯");
         self.line(&format!("{mark} {PROMPT}\n"));

@@ -136,7 +136,9 @@ impl From<SessionError> for CliError {
 impl From<OpenError> for CliError {
     fn from(error: OpenError) -> Self {
         match error {
-            OpenError::Usage(_) | OpenError::Mode(_) => Self::usage(error),
+            OpenError::Usage(_) | OpenError::Mode(_) | OpenError::NoSandbox { .. } => {
+                Self::usage(error)
+            }
             OpenError::NoCredentials => Self::no_credentials(error),
             OpenError::Session(error) => error.into(),
             OpenError::Model(ModelError::MissingKey { .. }) => Self::no_credentials(error),

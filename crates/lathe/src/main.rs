@@ -6,6 +6,7 @@ mod commands;
 mod demo;
 mod error;
 mod logging;
+mod offer;
 mod options;
 mod prompt;
 mod run;
@@ -21,6 +22,17 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // As the helper inside a sandbox, this is another program.
+    #[cfg(target_os = "linux")]
+    {
+        let mut words = std::env::args_os().skip(1);
+        if words
+            .next()
+            .is_some_and(|word| word == lathe_sandbox::HELPER_WORD)
+        {
+            return ExitCode::from(u8::try_from(lathe_sandbox::helper(words)).unwrap_or(1));
+        }
+    }
     // Answered before anything is set up: scripts ask for the version often.
     let mut words = std::env::args_os().skip(1);
     if let (Some(first), None) = (words.next(), words.next())
@@ -48,6 +60,7 @@ fn main() -> ExitCode {
     });
     // Processes that a session started end with it.
     lathe_shell::run::kill_everything(std::time::Duration::from_millis(200));
+    lathe_sandbox::remove_everything();
     ExitCode::from(exit.code())
 }
 
@@ -71,6 +84,7 @@ fn run_command(arguments: Arguments) -> Outcome {
         Command::Permissions(permissions) => {
             commands::permissions::run(environment()?, permissions.command)
         }
+        Command::Sandbox(sandbox) => in_runtime(commands::sandbox::run(environment()?, sandbox)),
         Command::Plugin(plugin) => in_runtime(commands::plugin::run(environment()?, plugin)),
         Command::Mcp(mcp) => in_runtime(commands::mcp::run(environment()?, mcp)),
         Command::Doctor(doctor) => in_runtime(commands::doctor::run(environment()?, doctor)),

@@ -68,6 +68,7 @@ pub(crate) fn of(arguments: &SessionArguments) -> Result<SessionOptions, CliErro
             deny: permissions.disallowed_tools.clone(),
             folders: permissions.add_dir.clone(),
             answerer: Answerer::Nobody,
+            no_sandbox: permissions.no_sandbox,
         },
         limits: LimitOptions {
             max_turns: model.max_turns,
@@ -119,9 +120,13 @@ fn model_options(arguments: &SessionArguments) -> ModelOptions {
     let model = &arguments.model;
     ModelOptions {
         name: model.model.clone(),
-        fallback: model.fallback_model.clone(),
+        fallbacks: model.fallback_model.clone(),
         effort: model.effort.clone(),
         thinking: thinking(arguments),
+        thinking_display: model.thinking_display.map(|word| match word {
+            ThinkingDisplayWord::Summarized => ThinkingDisplay::Summarized,
+            ThinkingDisplayWord::Omitted => ThinkingDisplay::Omitted,
+        }),
         max_thinking_tokens: model.max_thinking_tokens,
         betas: model.betas.clone(),
         task_budget: model.task_budget,
@@ -268,21 +273,18 @@ fn agents(text: Option<&str>) -> Result<Vec<serde_json::Value>, CliError> {
 }
 
 fn thinking(arguments: &SessionArguments) -> Option<Thinking> {
-    let mode = match (
-        arguments.model.thinking,
-        arguments.model.max_thinking_tokens,
-    ) {
-        (Some(ThinkingWord::Adaptive), _) => Thinking::adaptive(),
-        (Some(ThinkingWord::Disabled), _) => Thinking::disabled(),
-        (None, Some(0)) => Thinking::disabled(),
-        (None, Some(tokens)) => Thinking::budget(tokens),
-        (None, None) => return None,
-    };
-    Some(match arguments.model.thinking_display {
-        Some(ThinkingDisplayWord::Summarized) => mode.showing(ThinkingDisplay::Summarized),
-        Some(ThinkingDisplayWord::Omitted) => mode.showing(ThinkingDisplay::Omitted),
-        None => mode,
-    })
+    Some(
+        match (
+            arguments.model.thinking,
+            arguments.model.max_thinking_tokens,
+        ) {
+            (Some(ThinkingWord::Adaptive), _) => Thinking::adaptive(),
+            (Some(ThinkingWord::Disabled), _) => Thinking::disabled(),
+            (None, Some(0)) => Thinking::disabled(),
+            (None, Some(tokens)) => Thinking::budget(tokens),
+            (None, None) => return None,
+        },
+    )
 }
 
 fn tool_list(text: Option<&str>) -> Option<Vec<String>> {

@@ -2,6 +2,7 @@
 
 use crate::arguments::{InputFormat, OutputFormat, PermissionPrompts, SessionArguments};
 use crate::error::{CliError, Kinded as _, Outcome, notice};
+use crate::offer::Offer;
 use crate::{options, prompt};
 use lathe_engine::{Answerer, SessionOptions};
 use lathe_headless::acp::AcpOptions;
@@ -76,6 +77,19 @@ async fn interactive(environment: Environment, mut arguments: SessionArguments) 
         pick_session,
         screen_reader: false,
     };
+    // Asked before the terminal is taken over: its keys are read by others from then on.
+    if options.model.name.is_none() && is_new(&options) && Offer::is_needed(&environment) {
+        let offer = Offer::find(environment.clone()).await;
+        match offer.choose() {
+            Some(model) => options.model.name = Some(model),
+            // The terminal itself leads on.
+            None if offer.is_empty() => {}
+            None => {
+                let error = CliError::from(lathe_engine::OpenError::NoCredentials);
+                return Err(with_offer(error, &offer));
+            }
+        }
+    }
     match Box::pin(lathe_tui::run(environment, options, terminal)).await {
         lathe_tui::Ended::Left => Ok(Exit::Success),
         lathe_tui::Ended::Terminated => Ok(Exit::Terminated),
@@ -83,6 +97,16 @@ async fn interactive(environment: Environment, mut arguments: SessionArguments) 
         lathe_tui::Ended::Usage(why) => Err(CliError::usage(why)),
         lathe_tui::Ended::Failed(why) => Err(CliError::failure(why)),
     }
+}
+
+/// Whether a session begins that has no model of its own yet.
+fn is_new(options: &SessionOptions) -> bool {
+    matches!(options.history.session, lathe_engine::SessionChoice::New)
+}
+
+/// An error with what could be done instead.
+fn with_offer(error: CliError, offer: &Offer) -> CliError {
+    offer.hints().into_iter().fold(error, CliError::hint)
 }
 
 /// The frames that the flags and the host's environment ask for.
@@ -214,12 +238,17 @@ async fn print_one(
     if permission_tool.is_some() {
         options.permissions.answerer = Answerer::Face;
     }
-    let opened = match lathe_engine::open(environment, options).await {
+    let is_model_named = options.model.name.is_some();
+    let opened = match lathe_engine::open(environment.clone(), options).await {
         Ok(opened) => opened,
         Err(error) => {
             if let Format::StreamJson(_) = format {
                 lathe_headless::output::Lines::new(lathe_headless::output::Terminal::stdout())
                     .json(&print::failed_start(&error.to_string()));
+            }
+            if matches!(error, lathe_engine::OpenError::NoCredentials) && !is_model_named {
+                let offer = Offer::find(environment).await;
+                return Err(with_offer(error.into(), &offer));
             }
             return Err(error.into());
         }

@@ -6,15 +6,10 @@
     reason = "helpers of tests assert by panicking"
 )]
 
-use lathe_scripted::{BlockingServer, Reply, Scenario};
-use lathe_testkit::TestHome;
+use lathe_scripted::{BlockingServer, Reply};
 use lathe_testkit::stream_json::StreamJson;
+use lathe_testkit::{TestHome, server};
 use serde_json::{Value, json};
-
-fn server(replies: impl IntoIterator<Item = Reply>) -> BlockingServer {
-    let scenario = replies.into_iter().fold(Scenario::new(), Scenario::reply);
-    BlockingServer::start(scenario).unwrap()
-}
 
 /// Everything that a request said, as text.
 fn said(server: &BlockingServer, request: usize) -> String {
@@ -250,7 +245,7 @@ fn a_skill_for_people_is_refused_to_the_model_and_one_for_the_model_to_people() 
     );
     assert_eq!(run(&home, &["go"]).code(), Some(0));
     assert!(!said(&server, 0).contains("- mine"));
-    assert!(said(&server, 1).contains("only for people"));
+    assert!(said(&server, 1).contains("Only the user can run"));
     assert!(said(&server, 2).contains("Did you mean greet?"));
     assert!(!said(&server, 2).contains("Secret steps"));
     let refused = run(&home, &["/greet"]);
@@ -293,10 +288,7 @@ fn every_bundled_skill_reaches_the_model_filled_in() {
         assert_eq!(result["result"], format!("did {name}"));
         let messages = server.requests()[index].body["messages"].clone();
         let text = messages.as_array().unwrap().last().unwrap()["content"].to_string();
-        assert!(
-            text.contains(&format!("The person used /{name}.")),
-            "{text}"
-        );
+        assert!(text.contains(&format!("The user ran /{name}.")), "{text}");
         assert!(
             text.contains("the-argument") && !text.contains("$ARGUMENTS"),
             "{text}"
@@ -754,7 +746,7 @@ fn hooks_that_do_not_run_are_named_with_the_reason() {
     assert!(
         forgotten
             .stdout
-            .starts_with(&format!("{} is forgotten", folder.display())),
+            .starts_with(&format!("{} is no longer trusted", folder.display())),
         "{}",
         forgotten.stdout
     );

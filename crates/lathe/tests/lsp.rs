@@ -71,7 +71,7 @@ fn the_request_after_an_edit_has_the_diagnostics_of_pyright() {
         ),
         Reply::text("I see."),
     ]);
-    let home = TestHome::with_server(&model);
+    let home = trusted(&model);
     home.write(
         home.config().join("settings.json"),
         settings(&json!({"pyright": pyright()})),
@@ -114,7 +114,7 @@ fn the_tool_answers_without_a_question_and_respects_read_rules() {
         ask("diagnostics", "a.words"),
         Reply::text("done"),
     ]);
-    let home = TestHome::with_server(&model);
+    let home = trusted(&model);
     home.write(
         home.config().join("settings.json"),
         settings(&json!({"scripted": scripted("normal")})),
@@ -139,6 +139,38 @@ fn the_tool_answers_without_a_question_and_respects_read_rules() {
     );
     model.finish();
     processes::assert_none_left(&home);
+}
+
+/// A home whose project is trusted: language servers are used nowhere else.
+fn trusted(model: &BlockingServer) -> TestHome {
+    let home = TestHome::with_server(model);
+    assert_eq!(home.run(["trust", "add"], "").code(), Some(0));
+    home
+}
+
+#[test]
+fn no_server_of_the_users_own_starts_in_an_untrusted_folder() {
+    let model = model([
+        Reply::tool_use("Write", json!({"file_path": "a.words", "content": "BAD"})),
+        Reply::text("done"),
+    ]);
+    let home = TestHome::with_server(&model);
+    let mut entry = scripted("normal");
+    let log = home.config().join("log");
+    entry["env"] = json!({"LSP_LOG": log});
+    home.write(
+        home.config().join("settings.json"),
+        settings(&json!({"scripted": entry})),
+    );
+    let output = run(&home, &["--permission-mode", "acceptEdits"]);
+    assert!(!offered(&model, 0));
+    assert!(
+        output.stderr.contains("nobody trusted this folder"),
+        "{}",
+        output.stderr
+    );
+    assert!(!log.exists());
+    model.finish();
 }
 
 #[test]
@@ -171,7 +203,7 @@ fn a_broken_server_is_reported_once_and_breaks_nothing() {
     let write =
         |text: &str| Reply::tool_use("Write", json!({"file_path": "a.words", "content": text}));
     let model = model([write("one"), write("two"), Reply::text("done")]);
-    let home = TestHome::with_server(&model);
+    let home = trusted(&model);
     home.write(
         home.config().join("settings.json"),
         settings(&json!({"scripted": scripted("dies"), "gone": {
@@ -201,7 +233,7 @@ fn plugins_bring_servers_and_the_doctor_knows_them() {
         ),
         Reply::text("done"),
     ]);
-    let home = TestHome::with_server(&model);
+    let home = trusted(&model);
     let plugin = home.root().join("plugin");
     let script = workspace_root().join("crates/lsp/tests/fixtures/server.py");
     home.write(
@@ -239,7 +271,7 @@ fn plugins_bring_servers_and_the_doctor_knows_them() {
 #[test]
 fn wrong_settings_are_said_with_their_place() {
     let model = model([Reply::text("done")]);
-    let home = TestHome::with_server(&model);
+    let home = trusted(&model);
     let file = home.config().join("settings.json");
     home.write(
         &file,
@@ -272,7 +304,7 @@ fn an_agent_hears_of_its_own_edits_and_its_parent_does_not() {
         Reply::text("the agent is done"),
         Reply::text("done"),
     ]);
-    let home = TestHome::with_server(&model);
+    let home = trusted(&model);
     home.write(
         home.config().join("settings.json"),
         settings(&json!({"scripted": scripted("normal")})),
@@ -305,7 +337,7 @@ fn servers_come_and_go_with_settings_while_a_session_runs() {
         Reply::text("two"),
         Reply::text("three"),
     ]);
-    let home = TestHome::with_server(&model);
+    let home = trusted(&model);
     home.write(home.project().join("a.words"), "some words\n");
     let mut session = StreamJson::start(&home, [] as [&str; 0]);
     let mut turn = |settings: Option<Value>| {

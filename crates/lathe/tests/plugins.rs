@@ -379,7 +379,7 @@ fn validate_reports_problems_to_authors() {
         "---\nname: s\nmodel: [1]\n---\nText",
     );
     let files = home.run(["plugin", "validate", "good"], "");
-    assert_eq!(files.code(), Some(1), "{files:#?}");
+    assert_eq!(files.code(), Some(0), "{files:#?}");
     assert!(files.stdout.contains("agents/a.md"), "{}", files.stdout);
     assert!(
         files.stdout.contains("SKILL.md:3: model"),
@@ -489,7 +489,7 @@ fn the_doctor_names_what_is_wrong_with_a_fix() {
         "there is no key",
         "Bash(git push:*)",
         "has no effect",
-        "/nowhere/check.sh, which isn't there",
+        "/nowhere/check.sh, which does not exist",
         "greeter@market",
         "gone@market is asked for and not installed",
         "waits",

@@ -10,6 +10,7 @@
 //! - [`StreamJson`] drives a session over the NDJSON protocol, frame by frame;
 //! - [`TestHome::terminal`] runs it in a real terminal with an emulator behind it ([`Terminal`]);
 //! - [`processes`] finds what a run left behind, even if it changed its session or its parent;
+//! - [`peer`] is a plain HTTP server, for peers that aren't model servers;
 //! - [`disk`] has folders that are full, [`transcript`] reads what was written.
 //!
 //! Every wait has a limit that ends in a failed test with all output shown, never in a hang. The
@@ -31,6 +32,7 @@
 pub mod binary;
 pub mod disk;
 pub mod home;
+pub mod peer;
 pub mod processes;
 pub mod pty;
 pub mod run;
@@ -38,16 +40,33 @@ pub mod stream_json;
 pub mod transcript;
 
 pub use home::TestHome;
+pub use peer::{Peer, PeerReply, PeerRequest};
 pub use pty::Terminal;
 pub use run::{Output, Running};
-pub use stream_json::StreamJson;
+pub use stream_json::{StreamJson, success};
 
+use lathe_scripted::{BlockingServer, Ending, Position, Reply, Scenario};
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// The time after which a wait is a failure. Generous: machines differ, and
 /// only a test that fails waits so long.
 pub const HANG_LIMIT: Duration = Duration::from_secs(300);
+
+/// A scripted server that gives these replies, in this order.
+#[must_use]
+pub fn server(replies: impl IntoIterator<Item = Reply>) -> BlockingServer {
+    let scenario = replies.into_iter().fold(Scenario::new(), Scenario::reply);
+    BlockingServer::start(scenario).expect("a free port on the loopback interface")
+}
+
+/// A reply that begins and never ends.
+#[must_use]
+pub fn endless() -> Reply {
+    Reply::text("words without end")
+        .delta_characters(4)
+        .cut(Position::MidBlock(0), Ending::Silence)
+}
 
 /// The root of the workspace.
 #[must_use]

@@ -126,3 +126,13 @@ impl StreamJson {
         self.running.finish()
     }
 }
+
+/// The payload of a successful control response.
+///
+/// # Panics
+/// If the response is an error.
+#[expect(clippy::must_use_candidate, reason = "often called to check only")]
+pub fn success(frame: &Value) -> &Value {
+    assert_eq!(frame["response"]["subtype"], "success", "{frame}");
+    &frame["response"]["response"]
+}

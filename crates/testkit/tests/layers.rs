@@ -26,8 +26,8 @@ const LAYERS: &[(&str, &[&str])] = &[
         "foundation",
         &["process", "settings", "images", "schema", "diff"],
     ),
-    ("network", &["net"]),
-    ("model and shell", &["model", "shell"]),
+    ("network", &["net", "keyring", "proxy"]),
+    ("model, shell and web", &["model", "shell", "web"]),
     (
         "services",
         &[

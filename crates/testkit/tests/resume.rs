@@ -91,3 +91,41 @@ fn a_cleanup_period_of_zero_days_keeps_nothing() {
     );
     server.finish();
 }
+
+#[test]
+fn a_resumed_session_knows_the_files_that_it_read_and_that_nobody_changed() {
+    let read = |file: &str| Reply::tool_use("Read", json!({"file_path": file}));
+    let edit = |file: &str| {
+        Reply::tool_use(
+            "Edit",
+            json!({"file_path": file, "old_string": "one", "new_string": "two"}),
+        )
+    };
+    let server = lathe_testkit::server([
+        read("same.txt"),
+        read("changed.txt"),
+        Reply::text("read"),
+        edit("same.txt"),
+        edit("changed.txt"),
+        Reply::text("done"),
+    ]);
+    let home = TestHome::with_server(&server);
+    for file in ["same.txt", "changed.txt"] {
+        home.write(file, "one line\n");
+    }
+    let flags = ["-p", "go", "--permission-mode", "acceptEdits"];
+    assert_eq!(home.run(flags, "").code(), Some(0));
+    // One is another now, and later than its record.
+    let later = std::time::SystemTime::now() + std::time::Duration::from_secs(60);
+    home.write("changed.txt", "one line of somebody else\n");
+    let file = std::fs::File::options()
+        .write(true)
+        .open(home.project().join("changed.txt"))
+        .unwrap();
+    file.set_modified(later).unwrap();
+    let output = home.run([&flags[..], &["--continue"]].concat(), "");
+    assert_eq!(output.code(), Some(0), "{}", output.stderr);
+    assert_eq!(home.read("same.txt"), "two line\n");
+    assert_eq!(home.read("changed.txt"), "one line of somebody else\n");
+    server.finish();
+}

@@ -6,25 +6,9 @@
     reason = "tests assert by panicking"
 )]
 
-use lathe_scripted::{BlockingServer, Ending, Position, Reply, Scenario, When};
-use lathe_testkit::{StreamJson, TestHome, processes};
+use lathe_scripted::{BlockingServer, Reply, Scenario, When};
+use lathe_testkit::{StreamJson, TestHome, endless, processes, server, success};
 use serde_json::{Value, json};
-
-fn server(replies: impl IntoIterator<Item = Reply>) -> BlockingServer {
-    let scenario = replies.into_iter().fold(Scenario::new(), Scenario::reply);
-    BlockingServer::start(scenario).unwrap()
-}
-
-fn success(frame: &Value) -> &Value {
-    assert_eq!(frame["response"]["subtype"], "success", "{frame}");
-    &frame["response"]["response"]
-}
-
-fn endless() -> Reply {
-    Reply::text("words without end")
-        .delta_characters(4)
-        .cut(Position::MidBlock(0), Ending::Silence)
-}
 
 fn bash(command: &str) -> Reply {
     Reply::tool_use("Bash", json!({"command": command}))

@@ -6,26 +6,9 @@
     reason = "tests assert by panicking"
 )]
 
-use lathe_scripted::{BlockingServer, Ending, Position, Reply, Scenario, When};
-use lathe_testkit::{StreamJson, TestHome, transcript};
+use lathe_scripted::{Ending, Position, Reply, When};
+use lathe_testkit::{StreamJson, TestHome, endless, server, success, transcript};
 use serde_json::{Value, json};
-
-fn server(replies: impl IntoIterator<Item = Reply>) -> BlockingServer {
-    let scenario = replies.into_iter().fold(Scenario::new(), Scenario::reply);
-    BlockingServer::start(scenario).unwrap()
-}
-
-fn success(frame: &Value) -> &Value {
-    assert_eq!(frame["response"]["subtype"], "success", "{frame}");
-    &frame["response"]["response"]
-}
-
-/// A reply that begins and never ends.
-fn endless() -> Reply {
-    Reply::text("words without end")
-        .delta_characters(4)
-        .cut(Position::MidBlock(0), Ending::Silence)
-}
 
 #[test]
 fn a_prompt_works_without_initialize_and_initialize_may_be_repeated() {

@@ -2,7 +2,7 @@
 
 use super::capabilities::ClientCapabilities;
 use super::wire::RpcError;
-use lathe_engine::SessionHandle;
+use lathe_engine::{SessionHandle, SwitchSource};
 use lathe_protocol::permission::PermissionMode;
 use serde_json::{Value, json};
 use std::str::FromStr as _;
@@ -110,7 +110,7 @@ impl Choices {
     }
 
     /// Changes an option.
-    pub(super) fn set(
+    pub(super) async fn set(
         &self,
         session: &SessionHandle,
         option: &str,
@@ -120,8 +120,9 @@ impl Choices {
         match option {
             "mode" => set_mode(session, text),
             "model" if !text.is_empty() => {
-                let set = session.model().set(Some(text));
-                set.map(drop)
+                let set = session.model().switch(Some(text), SwitchSource::Sdk);
+                set.await
+                    .map(drop)
                     .map_err(|refused| RpcError::params(refused.to_string()))
             }
             "effort" => {

@@ -149,7 +149,7 @@ impl Connection {
                 Err(error) => Err(error),
             },
             "session/set_mode" => shared.set_mode(params),
-            "session/set_config_option" => shared.set_option(params),
+            "session/set_config_option" => shared.set_option(params).await,
             "session/new" | "session/load" | "session/resume" | "session/fork" | "session/list"
             | "session/close" | "session/delete" => {
                 self.run_beside(id, method.to_owned(), params);
@@ -268,14 +268,15 @@ impl Shared {
         Ok(json!({}))
     }
 
-    fn set_option(&self, params: Value) -> Result<Value, RpcError> {
+    async fn set_option(&self, params: Value) -> Result<Value, RpcError> {
         let SetOption {
             session_id,
             config_id,
             value,
         } = params::read(params)?;
         let session = self.session(&session_id)?;
-        session.choices.set(&session.handle, &config_id, &value)?;
+        let choices = &session.choices;
+        choices.set(&session.handle, &config_id, &value).await?;
         Ok(json!({"configOptions": session.choices.options(&session.handle)}))
     }
 
@@ -467,7 +468,9 @@ impl Shared {
 fn open_error(error: &OpenError) -> RpcError {
     let code = match error {
         OpenError::NoCredentials => AUTH_REQUIRED,
-        OpenError::Usage(_) | OpenError::Mode(_) => wire::INVALID_PARAMS,
+        OpenError::Usage(_) | OpenError::Mode(_) | OpenError::NoSandbox { .. } => {
+            wire::INVALID_PARAMS
+        }
         OpenError::Session(_) | OpenError::Model(_) => wire::INTERNAL_ERROR,
     };
     RpcError::new(code, error.to_string())

@@ -4,7 +4,7 @@ use super::initialize::{agents, commands, models, skills};
 use super::policies::Policies;
 use super::{files, listing, window};
 use base64::Engine as _;
-use lathe_engine::SessionHandle;
+use lathe_engine::{SessionHandle, SwitchSource};
 use lathe_protocol::control::{
     ControlRequest, FileEncoding, ReloadPlugins, SettingsFile, ThinkingDisplay,
 };
@@ -42,9 +42,9 @@ pub enum RequestError {
     /// `rewind_files` without checkpoints.
     #[error("File rewinding is not enabled.")]
     NoCheckpoints,
-    /// `set_model` with a model that settings don't allow.
+    /// `set_model` with a model that settings or hooks don't allow.
     #[error(transparent)]
-    Model(#[from] lathe_engine::NotAvailable),
+    Model(#[from] lathe_engine::SwitchError),
     /// `mcp_call` with a check that isn't made here.
     #[error("The tool did not run: calls of a host are not checked here")]
     UncheckedCall,
@@ -60,7 +60,7 @@ pub enum RequestError {
     #[error("reload_plugins: each of `add_plugins` needs an absolute `path`")]
     RelativePlugin,
     /// A file that the permission rules don't let the model read.
-    #[error("{} is not read without a person's word", path.display())]
+    #[error("{} is not read without confirmation", path.display())]
     NotAllowed {
         /// The file.
         path: PathBuf,
@@ -112,7 +112,8 @@ impl Requests {
             }
             C::SetModel { model } => {
                 let model = model.filter(|model| model != "default");
-                json!({"model": session.model().set(model.as_deref())?})
+                let switching = session.model().switch(model.as_deref(), SwitchSource::Sdk);
+                json!({"model": switching.await?})
             }
             C::SetMaxThinkingTokens {
                 max_thinking_tokens,

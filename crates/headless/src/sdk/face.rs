@@ -228,13 +228,13 @@ impl<E: Write> Face<E> {
             Line::Text(text) => text,
             Line::TooLong(bytes) => {
                 self.complain(&format!(
-                    "a frame of {bytes} bytes was left out; the limit is {}",
+                    "a frame of {bytes} bytes was ignored; the limit is {}",
                     input::MAX_LINE
                 ));
                 return Ok(());
             }
             Line::NotText => {
-                self.complain("a frame that isn't UTF-8 was left out");
+                self.complain("a frame that isn't UTF-8 was ignored");
                 return Ok(());
             }
         };
@@ -267,7 +267,7 @@ impl<E: Write> Face<E> {
                 HostFrame::ControlCancel { .. } | HostFrame::KeepAlive | HostFrame::Unknown { .. },
             ) => Ok(()),
             Err(error) => {
-                self.complain(&format!("a frame was left out: {error}"));
+                self.complain(&format!("a frame was ignored: {error}"));
                 Ok(())
             }
         }
@@ -303,7 +303,7 @@ impl<E: Write> Face<E> {
 
     /// Confirms a prompt that was received before, to a host that wants its prompts confirmed.
     fn echo(&mut self, frame: &UserFrame, id: RecordId) {
-        tracing::info!(%id, "a prompt that came before was left out");
+        tracing::info!(%id, "an earlier prompt was dropped");
         if self.options.frames.replay_user_messages {
             let session_id = self.open.as_ref().map(|open| open.session.session_id());
             self.host.send(json!({

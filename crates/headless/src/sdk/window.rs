@@ -145,8 +145,12 @@ fn skill_sizes(session: &SessionHandle, tokens: u64) -> Value {
             json!({"name": text("name"), "source": "skill", "tokens": size})
         })
         .collect();
+    let all = session.extensions().skills();
+    let included = all
+        .iter()
+        .filter(|skill| skill.model_invocable && !skill.is_conditional());
     json!({
-        "totalSkills": listed.len(), "includedSkills": listed.len(), "tokens": tokens,
+        "totalSkills": all.len(), "includedSkills": included.count(), "tokens": tokens,
         "skillFrontmatter": listed,
     })
 }

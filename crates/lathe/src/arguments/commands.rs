@@ -19,6 +19,8 @@ pub(crate) enum Command {
     Hooks(HooksArguments),
     /// List, add and remove permission rules, and explain decisions.
     Permissions(PermissionsArguments),
+    /// Run a command in the sandbox, and show what it can do here.
+    Sandbox(crate::commands::sandbox::SandboxArguments),
     /// Install, list, enable and disable plugins, and manage marketplaces.
     #[command(visible_alias = "plugins")]
     Plugin(crate::commands::plugin::PluginArguments),
@@ -242,6 +244,9 @@ pub(crate) enum TrustCommand {
         /// The folder.
         #[arg(default_value = ".")]
         folder: PathBuf,
+        /// Also let its instruction files import files from outside of it.
+        #[arg(long)]
+        imports: bool,
     },
     /// Forget a folder.
     Remove {

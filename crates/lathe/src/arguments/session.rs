@@ -123,9 +123,14 @@ pub(crate) struct ModelArguments {
     #[arg(long, value_name = "MODEL", help_heading = "Model")]
     pub(crate) model: Option<String>,
 
-    /// The model to use when the first is overloaded.
-    #[arg(long, value_name = "MODEL", help_heading = "Model")]
-    pub(crate) fallback_model: Option<String>,
+    /// The model or models, separated by commas, to use in order when the one before is overloaded or fails.
+    #[arg(
+        long,
+        value_name = "MODEL",
+        value_delimiter = ',',
+        help_heading = "Model"
+    )]
+    pub(crate) fallback_model: Vec<String>,
 
     /// Thinking tokens per answer (0: none).
     #[arg(long, value_name = "TOKENS", help_heading = "Model")]
@@ -249,6 +254,10 @@ pub(crate) struct PermissionArguments {
     /// The same as --permission-mode bypassPermissions. Only in a sandbox.
     #[arg(long, conflicts_with = "permission_mode", help_heading = "Permissions")]
     pub(crate) dangerously_skip_permissions: bool,
+
+    /// Run commands without the sandbox, whatever settings say.
+    #[arg(long, help_heading = "Permissions")]
+    pub(crate) no_sandbox: bool,
 
     /// Allow the host to switch to bypassPermissions later.
     #[arg(long, help_heading = "Permissions")]

@@ -56,12 +56,20 @@ pub(crate) fn trust(environment: Environment, arguments: TrustArguments) -> Outc
     let store = TrustStore::new(&places);
     let text = match arguments.command.unwrap_or(TrustCommand::List) {
         TrustCommand::List => cli::trust_list(&store, format),
-        TrustCommand::Add { folder } => cli::trust_add(
-            &places,
-            &store,
-            &folder,
-            &jiff::Timestamp::now().to_string(),
-        ),
+        TrustCommand::Add { folder, imports } => {
+            let now = jiff::Timestamp::now().to_string();
+            let added = cli::trust_add(&places, &store, &folder, &now);
+            added.and_then(|text| {
+                if !imports {
+                    return Ok(text);
+                }
+                let folder = places.environment.cwd.join(&folder);
+                store.remember_outside_imports(&folder, true)?;
+                Ok(format!(
+                    "{text}its instruction files may import files from outside of it\n"
+                ))
+            })
+        }
         TrustCommand::Remove { folder } => cli::trust_remove(&places, &store, &folder),
     };
     print_line(&text.or_failure()?)

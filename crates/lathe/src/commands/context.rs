@@ -3,6 +3,7 @@
 use super::print;
 use crate::error::{CliError, Kinded as _, Outcome, notice};
 use clap::{Args, Subcommand};
+use lathe_engine::context::ContextUsage;
 use lathe_engine::ledger::Totals;
 use lathe_engine::{HistoryOptions, SessionChoice, SessionOptions};
 use lathe_session::SessionStore;
@@ -87,6 +88,9 @@ pub(crate) async fn context(mut environment: Environment, arguments: ReportArgum
             share / 10,
             share % 10
         );
+    }
+    if usage.lean {
+        let _ = writeln!(text, "{}.", ContextUsage::LEAN);
     }
     if usage.thresholds.auto_compact {
         let _ = writeln!(

@@ -13,6 +13,7 @@ pub(crate) mod memory;
 pub(crate) mod models;
 pub(crate) mod permissions;
 pub(crate) mod plugin;
+pub(crate) mod sandbox;
 pub(crate) mod sessions;
 pub(crate) mod skills;
 pub(crate) mod suggest;
@@ -79,7 +80,7 @@ fn open_editor(editor: &str, file: &std::path::Path) -> Outcome {
 }
 
 /// The paths of an environment, with the working folder resolved.
-fn places(mut environment: Environment) -> Places {
+pub(crate) fn places(mut environment: Environment) -> Places {
     if let Ok(real) = std::fs::canonicalize(&environment.cwd) {
         environment.cwd = real;
     }
@@ -87,7 +88,11 @@ fn places(mut environment: Environment) -> Places {
 }
 
 /// Load options of a subcommand: the project's settings apply if the folder is trusted.
-fn load_options(places: &Places, flags: &[String], sources: Option<Vec<Source>>) -> LoadOptions {
+pub(crate) fn load_options(
+    places: &Places,
+    flags: &[String],
+    sources: Option<Vec<Source>>,
+) -> LoadOptions {
     LoadOptions {
         flags: flags.to_vec(),
         managed_flags: Vec::new(),

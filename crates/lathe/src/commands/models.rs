@@ -3,7 +3,7 @@
 use super::{load_options, places, print, print_line};
 use crate::error::{CliError, Kinded as _, Outcome, notice};
 use clap::{Args, Subcommand};
-use lathe_engine::models::{self, Listed};
+use lathe_engine::models::{self, Listed, Place};
 use lathe_headless::exit::Exit;
 use lathe_settings::{Environment, load};
 use std::fmt::Write as _;
@@ -28,6 +28,11 @@ enum ModelsCommand {
         /// As JSON.
         #[arg(long)]
         json: bool,
+    },
+    /// Fetch a newer table of windows, prices and abilities.
+    Update {
+        /// Its address, instead of `modelTableUrl` in settings.
+        url: Option<String>,
     },
 }
 
@@ -63,6 +68,10 @@ pub(crate) async fn run(environment: Environment, arguments: ModelsArguments) ->
         None => list(&overview, arguments.json).await,
         Some(ModelsCommand::Test { model, json }) => {
             test(&overview, &model, json || arguments.json).await
+        }
+        Some(ModelsCommand::Update { url }) => {
+            let (rows, file) = overview.update(url.as_deref()).await.or_failure()?;
+            print(&format!("{rows} models are in {}.\n", file.display()))
         }
     }
 }
@@ -156,16 +165,19 @@ pub(crate) fn login(environment: Environment, arguments: &LoginArguments) -> Out
     }
     let key = read_key(provider)?;
     let store = overview.store();
-    store.set(provider, &key).map_err(|error| {
-        CliError::failure(format!(
-            "{} can't be written: {error}",
-            store.file().display()
-        ))
-    })?;
-    print(&format!(
-        "The key of {provider} is in {} (only you can read it).\n",
-        store.file().display()
-    ))
+    let place = store.set(provider, &key).or_failure()?;
+    let file = store.file().display();
+    print(&match place {
+        Place::Keyring(program) => {
+            format!("The key of {provider} is in the system's keyring ({program}).\n")
+        }
+        Place::File(None) => {
+            format!("The key of {provider} is in {file} (only you can read it).\n")
+        }
+        Place::File(Some(why)) => format!(
+            "The key of {provider} is in {file} (only you can read it): the keyring can't be used ({why}).\n"
+        ),
+    })
 }
 
 /// `lathe logout`.
@@ -173,12 +185,7 @@ pub(crate) fn logout(environment: Environment, arguments: &LogoutArguments) -> O
     let overview = overview(environment)?;
     let store = overview.store();
     let provider = &arguments.provider;
-    let removed = store.remove(provider).map_err(|error| {
-        CliError::failure(format!(
-            "{} can't be written: {error}",
-            store.file().display()
-        ))
-    })?;
+    let removed = store.remove(provider).or_failure()?;
     if removed {
         print(&format!("The key of {provider} is removed.\n"))
     } else {

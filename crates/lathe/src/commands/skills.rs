@@ -151,6 +151,19 @@ fn show(skill: &Skill, json: bool) -> Result<String, CliError> {
     if let Some(path) = &skill.path {
         let _ = writeln!(text, "  file: {}", path.display());
     }
+    let about = &skill.about;
+    for (what, fact) in [
+        ("version", &about.version),
+        ("license", &about.license),
+        ("compatibility", &about.compatibility),
+    ] {
+        if let Some(fact) = fact {
+            let _ = writeln!(text, "  {what}: {fact}");
+        }
+    }
+    for (name, value) in &about.metadata {
+        let _ = writeln!(text, "  {name}: {value}");
+    }
     if let Some(when) = &skill.when_to_use {
         let _ = writeln!(text, "  when to use: {when}");
     }
@@ -169,7 +182,7 @@ fn show(skill: &Skill, json: bool) -> Result<String, CliError> {
         let _ = writeln!(text, "  runs in an agent: {agent}");
     }
     if !skill.model_invocable {
-        let _ = writeln!(text, "  the model may not use it by itself");
+        let _ = writeln!(text, "  only the user can run it");
     }
     let _ = write!(text, "\n{body}\n");
     Ok(text)

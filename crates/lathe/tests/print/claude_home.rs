@@ -25,7 +25,7 @@ fn filled(home: &TestHome) {
         .to_string(),
     );
     write(home, ".claude/CLAUDE.md", "Answer like a pirate.\n");
-    write(home, ".claude/rules/tone.md", "Be brief.\n");
+    write(home, ".claude/rules/tone.md", "Mention herons.\n");
     write(home, ".claude/.credentials.json", "{\"claudeAiOauth\": {}}");
 }
 
@@ -60,7 +60,7 @@ fn what_lies_in_dot_claude_applies_and_the_first_start_says_so() {
         .iter()
         .map(|request| request.body.to_string())
         .collect();
-    for part in ["like a pirate", "Be brief", "said by a hook"] {
+    for part in ["like a pirate", "Mention herons", "said by a hook"] {
         assert!(texts[0].contains(part), "{part}");
         assert!(texts[1].contains(part), "{part}");
         assert!(!texts[2].contains(part), "{part}");

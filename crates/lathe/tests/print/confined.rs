@@ -74,3 +74,92 @@ fn a_command_that_a_rule_allows_is_not_confined() {
     assert_eq!(output.code(), Some(0), "{}", output.stderr);
     assert_eq!(home.read("made.txt"), "new\n");
 }
+
+/// A project with a program in the search path that reads what it wasn't asked to.
+fn home_with_a_curious_program(server: &lathe_scripted::BlockingServer, script: &str) -> TestHome {
+    let home = TestHome::with_server(server);
+    let tools = home.temporary().join("tools");
+    std::fs::create_dir_all(&tools).unwrap();
+    let program = tools.join("head");
+    std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", tools.display());
+    home.variable("PATH", path)
+}
+
+#[test]
+fn secrets_of_the_project_are_hidden_from_a_command_that_only_seems_to_read() {
+    let server = server([
+        Reply::tool_use("Bash", json!({"command": "head notes.txt"})),
+        Reply::text("ok"),
+    ]);
+    let home = home_with_a_curious_program(&server, "cat notes.txt; cat .env config/server.pem");
+    home.write("notes.txt", "these are notes\n");
+    home.write(".env", "KEY=canary-51c0de\n");
+    home.write("config/server.pem", "canary-51c0de\n");
+    let output = home.run(["-p", "look"], "");
+    assert_eq!(output.code(), Some(0), "{}", output.stderr);
+    let told = last_user_text(&server, 1);
+    assert!(told.contains("these are notes"), "{told}");
+    assert!(!told.contains("canary"), "{told}");
+}
+
+#[test]
+fn a_command_that_only_seems_to_read_reaches_no_network_and_runs_nothing_of_the_folder() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = server([
+        Reply::tool_use("Bash", json!({"command": "head notes.txt"})),
+        Reply::text("ok"),
+    ]);
+    let script = format!(
+        "python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", {port}))'; ./own; cat notes.txt"
+    );
+    let home = home_with_a_curious_program(&server, &script);
+    home.write("notes.txt", "these are notes\n");
+    let own = home.write("own", "#!/bin/sh\necho it-ran\n");
+    std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let output = home.run(["-p", "look"], "");
+    assert_eq!(output.code(), Some(0), "{}", output.stderr);
+    let told = last_user_text(&server, 1);
+    assert!(!told.contains("it-ran"), "{told}");
+    listener.set_nonblocking(true).unwrap();
+    assert!(listener.accept().is_err(), "{told}");
+}
+
+#[test]
+fn secrets_in_the_history_of_git_are_not_shown() {
+    let server = server([
+        Reply::tool_use("Bash", json!({"command": "git log -p"})),
+        Reply::tool_use("Bash", json!({"command": "git show HEAD~1"})),
+        Reply::tool_use("Bash", json!({"command": "git diff HEAD~2 HEAD~1"})),
+        Reply::text("ok"),
+    ]);
+    let home = TestHome::with_server(&server);
+    let git = |words: &[&str]| {
+        let status = std::process::Command::new("git")
+            .args(["-c", "user.name=a", "-c", "user.email=a@b"])
+            .args(words)
+            .current_dir(home.project())
+            .status();
+        assert!(status.unwrap().success(), "git {words:?}");
+    };
+    git(&["init", "-q"]);
+    home.write("notes.txt", "first notes\n");
+    git(&["add", "-A"]);
+    git(&["commit", "-qm", "one"]);
+    home.write(".env", "KEY=canary-51c0de\n");
+    home.write("keys/Server.PEM", "canary-51c0de\n");
+    home.write("notes.txt", "second notes\n");
+    git(&["add", "-A"]);
+    git(&["commit", "-qm", "two"]);
+    git(&["rm", "-q", ".env", "keys/Server.PEM"]);
+    git(&["commit", "-qm", "three"]);
+    let output = home.run(["-p", "look"], "");
+    assert_eq!(output.code(), Some(0), "{}", output.stderr);
+    for request in 1..=3 {
+        let told = last_user_text(&server, request);
+        assert!(!told.contains("canary"), "{told}");
+        assert!(told.contains("notes"), "{told}");
+    }
+}

@@ -77,7 +77,7 @@ fn a_hook_may_ask_a_model_and_its_answer_is_used() {
         Reply::tool_use("Bash", json!({"command": "echo hi"}))
             .when(lathe_scripted::When::system_contains("You are Lathe")),
         Reply::text(r#"{"ok": false, "reason": "echo is not welcome here"}"#)
-            .when(lathe_scripted::When::system_contains("You judge one event")),
+            .when(lathe_scripted::When::system_contains("You check one event")),
         Reply::text("refused").when(lathe_scripted::When::tool_result_for("Bash")),
     ]);
     let home = TestHome::with_server(&server);

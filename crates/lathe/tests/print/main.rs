@@ -10,6 +10,7 @@ mod claude_home;
 #[cfg(target_os = "linux")]
 mod confined;
 mod declared;
+mod files;
 mod flags;
 mod hooks;
 mod input;
@@ -18,15 +19,10 @@ mod reading;
 mod untrusted;
 mod variables;
 
-use lathe_scripted::{BlockingServer, Reply, Scenario};
-use lathe_testkit::TestHome;
+use lathe_scripted::{BlockingServer, Reply};
+use lathe_testkit::{TestHome, server};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-
-fn server(replies: impl IntoIterator<Item = Reply>) -> BlockingServer {
-    let scenario = replies.into_iter().fold(Scenario::new(), Scenario::reply);
-    BlockingServer::start(scenario).unwrap()
-}
 
 fn last_user_text(server: &BlockingServer, request: usize) -> String {
     let body = server.requests()[request].body.clone();

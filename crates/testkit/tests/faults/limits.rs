@@ -197,7 +197,7 @@ fn an_image_that_is_refused_is_dropped_and_noted() {
     let requests = run.requests();
     assert_eq!(requests.len(), 4);
     let resumed = conversation(&requests[3]);
-    assert!(resumed.contains("An image stood here") && !resumed.contains("base64"));
+    assert!(resumed.contains("An image removed") && !resumed.contains("base64"));
 }
 
 /// A picture of one white pixel.

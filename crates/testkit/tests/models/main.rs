@@ -4,9 +4,21 @@
     clippy::panic,
     reason = "tests assert by panicking"
 )]
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "tables of JSON values read better without references"
+)]
 
+mod complaints;
+mod credentials;
+mod declared;
+mod discovery;
 mod house;
+mod peers;
 mod scenarios;
+mod small;
+mod streams;
+mod words;
 
 use house::{House, KINDS};
 

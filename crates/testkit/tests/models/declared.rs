@@ -1,0 +1,430 @@
+//! What is declared about providers and models, and what it does.
+
+use crate::peers::{answers, ask, asked, calls, home, house, result, results, says, set};
+use lathe_scripted::Reply;
+use lathe_testkit::{Peer, TestHome, server};
+use serde_json::{Value, json};
+
+/// A home with one provider, changed by a function.
+fn with(peer: &Peer, change: impl FnOnce(&mut Value)) -> TestHome {
+    let mut settings = house("openai-chat", &format!("{}/v1", peer.url()));
+    change(&mut settings["providers"]["house"]);
+    home(&settings)
+}
+
+fn sent(peer: &Peer) -> Value {
+    asked(peer)[0].clone()
+}
+
+#[test]
+fn the_kind_of_a_provider_chooses_the_protocol_and_type_is_the_same() {
+    for (key, kind, path) in [
+        ("kind", "openai-chat", "/v1/chat/completions"),
+        ("type", "openai-compatible", "/v1/chat/completions"),
+        ("kind", "openai", "/v1/responses"),
+        ("type", "openai-responses", "/v1/responses"),
+        (
+            "kind",
+            "gemini",
+            "/v1/models/m:streamGenerateContent?alt=sse",
+        ),
+        ("kind", "anthropic", "/v1/messages"),
+    ] {
+        let peer = answers(vec![says("ok")]);
+        // The address of Anthropic's API has no version in it.
+        let base = if kind == "anthropic" {
+            peer.url()
+        } else {
+            format!("{}/v1", peer.url())
+        };
+        let home =
+            home(&json!({"providers": {"house": {key: kind, "baseUrl": base, "models": ["m"]}}}))
+                .variable("LATHE_MAX_RETRIES", "0");
+        let _ = ask(&home, "house/m", &[]);
+        let requests = peer.requests();
+        let posted: Vec<&str> = requests
+            .iter()
+            .filter(|request| request.method == "POST")
+            .map(|request| request.path.as_str())
+            .collect();
+        assert_eq!(posted.first(), Some(&path), "{key} {kind}: {posted:?}");
+    }
+}
+
+#[test]
+fn the_base_url_of_a_provider_may_end_in_anything_and_has_variables() {
+    for ending in ["/v1", "/v1/", "/v1/chat/completions", "/v1/v1"] {
+        let peer = answers(vec![says("ok")]);
+        let home = with(&peer, |entry| {
+            entry["baseUrl"] = json!(format!("http://${{PEER}}{ending}"));
+        })
+        .variable("PEER", peer.host());
+        result(&home, "house/m", &[]);
+        assert!(
+            peer.requests()
+                .iter()
+                .any(|request| request.path == "/v1/chat/completions"),
+            "{ending}"
+        );
+    }
+    let peer = answers(vec![says("ok")]);
+    let home = with(&peer, |entry| {
+        entry["baseUrl"] = json!("http://${NO_SUCH_PEER}/v1");
+    });
+    let output = ask(&home, "house/m", &[]);
+    assert_eq!(output.code(), Some(3), "{output:#?}");
+    assert!(output.stderr.contains("NO_SUCH_PEER"), "{output:#?}");
+}
+
+#[test]
+fn the_key_of_api_key_env_is_sent_and_without_it_none_is() {
+    let peer = answers(vec![says("ok")]);
+    let keyed = with(&peer, |entry| entry["apiKeyEnv"] = json!("HOUSE_KEY"))
+        .variable("HOUSE_KEY", "key-of-the-house");
+    result(&keyed, "house/m", &[]);
+    let last = |peer: &Peer| {
+        peer.requests()
+            .last()
+            .unwrap()
+            .header("authorization")
+            .map(str::to_owned)
+    };
+    assert_eq!(last(&peer).as_deref(), Some("Bearer key-of-the-house"));
+    let keyless = with(&peer, |_| {}).variable("OPENAI_API_KEY", "not-for-you-0123");
+    result(&keyless, "house/m", &[]);
+    assert_eq!(last(&peer), None);
+}
+
+#[test]
+fn headers_query_and_body_of_a_provider_are_in_every_request() {
+    let peer = answers(vec![says("ok")]);
+    let home = with(&peer, |entry| {
+        entry["headers"] = json!({"api-key": "${AZURE_KEY}", "user-agent": ""});
+        entry["query"] = json!({"api-version": "${VERSION:-preview}"});
+        entry["body"] = json!({"top_k": 20});
+    })
+    .variable("AZURE_KEY", "key-of-azure");
+    result(&home, "house/m", &[]);
+    let request = peer
+        .requests()
+        .into_iter()
+        .find(|it| it.method == "POST")
+        .unwrap();
+    assert_eq!(request.header("api-key"), Some("key-of-azure"));
+    assert_eq!(request.header("user-agent"), None);
+    assert_eq!(request.path, "/v1/chat/completions?api-version=preview");
+    assert_eq!(request.json()["top_k"], 20);
+}
+
+#[test]
+fn region_project_and_profile_say_which_account_at_a_cloud() {
+    let server = server([Reply::text("ok"), Reply::text("ok")]);
+    let home = home(&json!({"providers": {
+        "aws": {"kind": "bedrock", "baseUrl": server.base_url(), "region": "ap-south-1", "profile": "work"},
+        "gcp": {"kind": "vertex", "baseUrl": format!("{}/v1", server.base_url()), "region": "us-east5", "project": "p-1", "apiKeyEnv": "GCP_TOKEN"}}}))
+    .variable("GCP_TOKEN", "token-of-gcp");
+    std::fs::create_dir_all(home.home().join(".aws")).unwrap();
+    std::fs::write(
+        home.home().join(".aws/credentials"),
+        "[work]\naws_access_key_id = AKWORK\naws_secret_access_key = s\n",
+    )
+    .unwrap();
+    result(&home, "aws/anthropic.claude-x", &[]);
+    result(&home, "gcp/claude-x", &[]);
+    let requests = server.requests();
+    let authorization = requests[0].header("authorization").unwrap();
+    assert!(authorization.contains("AKWORK/"), "{authorization}");
+    assert!(
+        authorization.contains("/ap-south-1/bedrock/"),
+        "{authorization}"
+    );
+    assert!(
+        requests[1]
+            .path
+            .contains("/projects/p-1/locations/us-east5/"),
+        "{}",
+        requests[1].path
+    );
+}
+
+#[test]
+fn the_models_of_a_provider_may_be_a_list_of_ids() {
+    let peer = answers(vec![says("ok")]);
+    let home = with(&peer, |entry| entry["models"] = json!(["one", "two"]));
+    let output = home.run(["models", "--json"], "");
+    let listed: Vec<Value> = serde_json::from_str(&output.stdout).unwrap();
+    let names: Vec<&str> = listed
+        .iter()
+        .filter(|row| row["provider"] == "house")
+        .map(|row| row["model"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["one", "two"], "{output:#?}");
+}
+
+#[test]
+fn a_short_name_stands_for_the_model_of_a_provider() {
+    let peer = answers(vec![says("ok")]);
+    let mut settings = house("openai-chat", &format!("{}/v1", peer.url()));
+    settings["models"] = json!({"fast": {"provider": "house", "name": "m"}});
+    settings["model"] = json!("fast");
+    let home = home(&settings);
+    let output = home.run(["-p", "x"], "");
+    assert_eq!(output.code(), Some(0), "{output:#?}");
+    assert_eq!(sent(&peer)["model"], "m");
+}
+
+#[test]
+fn tools_false_describes_tools_in_words() {
+    let peer = answers(vec![says("ok")]);
+    let home = with(&peer, |entry| entry["models"]["m"]["tools"] = json!(false));
+    result(&home, "house/m", &[]);
+    let body = sent(&peer);
+    assert_eq!(body.get("tools"), None);
+    let system = body["messages"][0]["content"].as_str().unwrap().to_owned();
+    assert!(
+        system.contains("<tool_call>") && system.contains("- Read("),
+        "{system}"
+    );
+}
+
+#[test]
+fn parallel_tools_false_is_told_to_the_api() {
+    let peer = answers(vec![says("ok")]);
+    let home = with(&peer, |entry| {
+        entry["models"]["m"]["parallelTools"] = json!(false);
+    });
+    result(&home, "house/m", &[]);
+    assert_eq!(sent(&peer)["parallel_tool_calls"], false);
+}
+
+#[test]
+fn images_false_leaves_a_note_in_their_place() {
+    let picture = || {
+        let home = TestHome::new();
+        home.write("p.png", PNG);
+        home
+    };
+    for (images, wanted) in [(Some(false), "image omitted"), (None, "data:image/png")] {
+        let peer = answers(vec![says("ok")]);
+        let home = picture().variable("LATHE_RETRY_BASE_MS", "1");
+        let mut settings = house("openai-chat", &format!("{}/v1", peer.url()));
+        if let Some(images) = images {
+            settings["providers"]["house"]["models"]["m"]["images"] = json!(images);
+        }
+        set(&home, &settings);
+        let output = home.run(["-p", "look at @p.png", "--model", "house/m"], "");
+        assert_eq!(output.code(), Some(0), "{output:#?}");
+        let told = sent(&peer)["messages"].to_string();
+        assert!(told.contains(wanted), "{images:?}: {told}");
+    }
+}
+
+/// A red PNG of two by two pixels.
+const PNG: &[u8] = &[
+    0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0, 0, 0, 0x0d, 0x49, 0x48, 0x44, 0x52, 0, 0, 0,
+    2, 0, 0, 0, 2, 8, 2, 0, 0, 0, 0xfd, 0xd4, 0x9a, 0x73, 0, 0, 0, 0x10, 0x49, 0x44, 0x41, 0x54,
+    0x78, 0x9c, 0x63, 0xf8, 0xcf, 0xc0, 0, 0x44, 0x0c, 0x10, 0x0a, 0, 0x1f, 0xee, 0x03, 0xfd, 0x8b,
+    0x5f, 0x14, 0xd4, 0, 0, 0, 0, 0x49, 0x45, 0x4e, 0x44, 0xae, 0x42, 0x60, 0x82,
+];
+
+#[test]
+fn reasoning_says_whether_effort_is_asked_for() {
+    for (reasoning, wanted) in [(true, json!("high")), (false, Value::Null)] {
+        let peer = answers(vec![says("ok")]);
+        let home = with(&peer, |entry| {
+            entry["models"]["m"]["reasoning"] = json!(reasoning);
+        });
+        result(&home, "house/m", &["--effort", "high"]);
+        assert_eq!(sent(&peer)["reasoning_effort"], wanted);
+    }
+}
+
+#[test]
+fn cache_anthropic_marks_parts_of_messages() {
+    let peer = answers(vec![says("ok")]);
+    let home = with(&peer, |entry| {
+        entry["models"]["m"]["cache"] = json!("anthropic");
+    });
+    result(&home, "house/m", &[]);
+    let messages = sent(&peer)["messages"].to_string();
+    assert!(messages.matches("cache_control").count() >= 2, "{messages}");
+}
+
+#[test]
+fn the_price_of_a_model_makes_its_cost_and_without_one_the_cost_is_unknown() {
+    let peer = answers(vec![says("ok")]);
+    let home = with(&peer, |entry| {
+        entry["models"]["m"]["price"] = json!({"input": 1000, "output": 10_000});
+    });
+    let cost = result(&home, "house/m", &[])["total_cost_usd"]
+        .as_f64()
+        .unwrap();
+    // 10 tokens in, 2 out.
+    assert!((cost - 0.03).abs() < 1e-9, "{cost}");
+    let home = with(&peer, |_| {});
+    let result = result(&home, "house/m", &[]);
+    assert!(
+        result.to_string().contains("\"priceUnknown\":true"),
+        "{result}"
+    );
+}
+
+#[test]
+fn quirks_of_a_model_change_how_its_server_is_talked_to() {
+    let peer = answers(vec![
+        calls("Bash", &json!({"command": "echo hi"})),
+        says("ok"),
+    ]);
+    let home = with(&peer, |entry| {
+        entry["models"]["m"]["quirks"] = json!({"systemRole": "developer", "maxTokensField": "max_completion_tokens",
+            "streamUsage": false, "toolIds": "short", "strict": false});
+    });
+    result(&home, "house/m", &["--allowedTools", "Bash(echo:*)"]);
+    let bodies = asked(&peer);
+    let first = &bodies[0];
+    assert_eq!(first["messages"][0]["role"], "developer");
+    assert!(first["max_completion_tokens"].is_number() && first.get("max_tokens").is_none());
+    assert_eq!(first.get("stream_options"), None);
+    assert_eq!(first["tools"][0]["function"]["strict"], false);
+    let ids = bodies[1]["messages"].as_array().unwrap().iter();
+    let ids: Vec<&str> = ids
+        .filter_map(|message| message["tool_call_id"].as_str())
+        .collect();
+    assert!(ids.iter().all(|id| id.len() == 9), "{ids:?}");
+}
+
+#[test]
+fn a_key_variable_is_enough_for_a_built_in_provider() {
+    for (provider, variable, header, before) in [
+        ("openai", "OPENAI_API_KEY", "authorization", "Bearer "),
+        ("gemini", "GEMINI_API_KEY", "x-goog-api-key", ""),
+        ("gemini", "GOOGLE_API_KEY", "x-goog-api-key", ""),
+        (
+            "openrouter",
+            "OPENROUTER_API_KEY",
+            "authorization",
+            "Bearer ",
+        ),
+        ("groq", "GROQ_API_KEY", "authorization", "Bearer "),
+        ("mistral", "MISTRAL_API_KEY", "authorization", "Bearer "),
+        ("deepseek", "DEEPSEEK_API_KEY", "authorization", "Bearer "),
+        ("xai", "XAI_API_KEY", "authorization", "Bearer "),
+        ("github-models", "GITHUB_TOKEN", "authorization", "Bearer "),
+    ] {
+        let peer = answers(vec![says("ok")]);
+        let home =
+            home(&json!({"providers": {provider: {"baseUrl": format!("{}/v1", peer.url())}}}))
+                .variable(variable, "the-key-0123456789")
+                .variable("LATHE_MAX_RETRIES", "0");
+        let _ = ask(&home, &format!("{provider}/some-model"), &[]);
+        let request = peer
+            .requests()
+            .into_iter()
+            .find(|it| it.method == "POST")
+            .unwrap();
+        let sent = request.header(header).unwrap_or_default();
+        assert_eq!(sent, format!("{before}the-key-0123456789"), "{variable}");
+        assert!(!request.path.contains("the-key"), "{}", request.path);
+    }
+}
+
+#[test]
+fn openai_base_url_moves_the_provider_openai() {
+    let peer = answers(vec![says("ok")]);
+    let home = home(&json!({}))
+        .variable("OPENAI_BASE_URL", format!("{}/v1", peer.url()))
+        .variable("OPENAI_API_KEY", "the-key-0123456789")
+        .variable("LATHE_MAX_RETRIES", "0");
+    let _ = ask(&home, "openai/gpt-5", &[]);
+    let request = peer
+        .requests()
+        .into_iter()
+        .find(|it| it.method == "POST")
+        .unwrap();
+    assert_eq!(request.path, "/v1/responses");
+}
+
+#[test]
+fn the_time_that_a_helpers_key_lives_is_a_variable() {
+    for (lives, asks) in [("600000", 1), ("0", 2)] {
+        let server = server([
+            Reply::tool_use("Bash", json!({"command": "echo hi"})),
+            Reply::text("ok"),
+        ]);
+        let home = TestHome::new()
+            .variable("ANTHROPIC_BASE_URL", server.base_url())
+            .variable("CLAUDE_CODE_API_KEY_HELPER_TTL_MS", lives);
+        let count = home.home().join("count");
+        set(
+            &home,
+            &json!({"apiKeyHelper": format!("echo x >>{}; echo key-of-the-helper", count.display())}),
+        );
+        let output = home.run(["-p", "x", "--allowedTools", "Bash(echo:*)"], "");
+        assert_eq!(output.code(), Some(0), "{output:#?}");
+        let count = std::fs::read_to_string(&count).unwrap().lines().count();
+        assert_eq!(count, asks, "{lives}");
+    }
+}
+
+#[test]
+fn keys_of_providers_reach_no_child_process() {
+    let peer = answers(vec![
+        calls(
+            "Bash",
+            &json!({"command": "env; cat /proc/self/environ | tr '\\0' '\\n'"}),
+        ),
+        says("ok"),
+    ]);
+    let folder = TestHome::new();
+    let (hook, helper, lines) = (
+        folder.home().join("hook"),
+        folder.home().join("helper"),
+        folder.home().join("server"),
+    );
+    let mut settings = house("openai-chat", &format!("{}/v1", peer.url()));
+    settings["providers"]["house"]["apiKeyEnv"] = json!("HOUSE_KEY");
+    settings["providers"]["other"] = json!({"kind": "openai-chat", "baseUrl": "http://127.0.0.1:9/v1",
+        "headers": {"api-key": "${OTHER_API_KEY}", "x-team": "${TEAM}"},
+        "apiKeyHelper": format!("env >{}; echo the-helper-key", helper.display())});
+    settings["hooks"] = json!({"UserPromptSubmit": [{"hooks": [{"type": "command", "command": format!("env >{}", hook.display())}]}]});
+    settings["mcpServers"] =
+        json!({"spy": {"command": "sh", "args": ["-c", format!("env >{}", lines.display())]}});
+    settings["smallModel"] = json!("other/x");
+    set(&folder, &settings);
+    let home = folder
+        .variable("HOUSE_KEY", "key-of-the-house")
+        .variable("OTHER_API_KEY", "key-of-the-other")
+        .variable("GROQ_API_KEY", "key-of-groq-01")
+        .variable("TEAM", "blue");
+    let output = home.run(
+        [
+            "-p",
+            "x",
+            "--model",
+            "house/m",
+            "--allowedTools",
+            "Bash",
+            "--output-format",
+            "json",
+        ],
+        "",
+    );
+    assert_eq!(output.code(), Some(0), "{output:#?}");
+    let shell = results(&asked(&peer)[1]).join("\n");
+    let read = |file: &std::path::Path| std::fs::read_to_string(file).unwrap_or_default();
+    let seen = [
+        ("shell", shell),
+        ("hook", read(&hook)),
+        ("server", read(&lines)),
+        ("helper", read(&helper)),
+    ];
+    for (who, text) in &seen {
+        for key in ["key-of-the-house", "key-of-the-other", "key-of-groq-01"] {
+            assert!(!text.contains(key), "{who} sees {key}: {text}");
+        }
+    }
+    assert!(seen[1].1.contains("TEAM=blue"), "{}", seen[1].1);
+    for file in lathe_testkit::transcript::of_home(&home) {
+        assert!(!read(&file).contains("key-of-the-house"));
+    }
+}

@@ -1,0 +1,163 @@
+//! Options of SDK hosts.
+
+use super::chatty;
+use lathe_scripted::{BlockingServer, Reply, Scenario};
+use lathe_testkit::{StreamJson, TestHome};
+use serde_json::{Value, json};
+
+/// The first request of a session that a host sets up.
+fn told(initialize: &Value, flags: &[&str]) -> (Value, TestHome) {
+    let server = chatty();
+    let home = TestHome::with_server(&server);
+    let mut session = StreamJson::start(&home, flags);
+    let answer = session.control(initialize);
+    assert_eq!(answer["response"]["subtype"], "success", "{answer}");
+    session.prompt("hi");
+    session.wait_for_result();
+    let _ = session.close();
+    (server.message_requests()[0].body.clone(), home)
+}
+
+#[test]
+fn a_host_appends_to_the_system_prompt() {
+    let initialize = json!({"subtype": "initialize", "appendSystemPrompt": "And this."});
+    let (body, _) = told(&initialize, &[]);
+    let last = body["system"].as_array().unwrap().last().unwrap();
+    assert_eq!(last["text"], "And this.");
+    assert!(body["system"].to_string().contains("You are Lathe"));
+}
+
+#[test]
+fn a_host_may_keep_the_system_prompt_as_it_was_first_sent() {
+    let systems = |keep: bool| {
+        let server = chatty();
+        let home = TestHome::with_server(&server);
+        let initialize = json!({"subtype": "initialize", "systemPromptSnapshot": keep});
+        for (words, flags) in [("First.", &[][..]), ("Second.", &["--continue"])] {
+            home.write("AGENTS.md", words);
+            let mut session = StreamJson::start(&home, flags);
+            session.control(&initialize);
+            session.prompt("hi");
+            session.wait_for_result();
+            let _ = session.close();
+        }
+        let requests = server.message_requests();
+        (requests[0].system_text(), requests[1].system_text())
+    };
+    let (first, second) = systems(true);
+    assert_eq!(first, second);
+    let (first, second) = systems(false);
+    assert!(first.contains("First.") && second.contains("Second."));
+}
+
+#[test]
+fn the_words_of_agents_are_forwarded_where_flag_or_host_ask_for_them() {
+    let forwarded = |flags: &[&str]| {
+        let order = json!({"description": "look", "prompt": "LOOK-AROUND",
+            "subagent_type": "general-purpose", "run_in_background": false});
+        let scenario = Scenario::new().responder(move |request| {
+            if request.messages()[0].to_string().contains("LOOK-AROUND") {
+                Reply::text("words of the agent")
+            } else if request.last_results().is_empty() {
+                Reply::tool_use("Agent", order.clone())
+            } else {
+                Reply::text("done")
+            }
+        });
+        let server = BlockingServer::start(scenario).unwrap();
+        let home = TestHome::with_server(&server);
+        let usual = ["-p", "go", "--output-format", "stream-json", "--verbose"];
+        let output = home.run([&usual[..], flags].concat(), "");
+        let frames = output.frames();
+        frames.iter().any(|frame| {
+            frame["type"] == "assistant"
+                && frame["parent_tool_use_id"].is_string()
+                && frame["message"]["content"]
+                    .to_string()
+                    .contains("words of the agent")
+        })
+    };
+    assert!(!forwarded(&[]));
+    assert!(forwarded(&["--forward-subagent-text"]));
+}
+
+#[test]
+fn suggestions_are_asked_for_by_flag() {
+    let asked = |flags: &[&str]| {
+        let server = chatty();
+        let home = TestHome::with_server(&server);
+        let mut session = StreamJson::start(&home, flags);
+        session.control(&json!({"subtype": "initialize"}));
+        for _ in 0..2 {
+            session.prompt("hi");
+            session.wait_for_result();
+        }
+        if !flags.is_empty() {
+            session.wait_for(|frame| frame["type"] == "prompt_suggestion");
+        }
+        let _ = session.close();
+        server.message_requests().len()
+    };
+    assert_eq!(asked(&[]), 2);
+    assert_eq!(asked(&["--prompt-suggestions"]), 3);
+}
+
+#[test]
+fn a_resumed_session_may_drop_the_end_of_a_turn_and_nothing_else() {
+    let server = chatty();
+    let home = TestHome::with_server(&server);
+    let mut session = StreamJson::start(&home, ["--replay-user-messages"]);
+    let mut ids = Vec::new();
+    for words in ["one-marker", "two-marker"] {
+        session.prompt(words);
+        let user = session.wait_for(|frame| frame["type"] == "user");
+        let assistant = session.wait_for(|frame| frame["type"] == "assistant");
+        session.wait_for_result();
+        ids.push((user["uuid"].clone(), assistant["uuid"].clone()));
+    }
+    let _ = session.close();
+    let id = |value: &Value| value.as_str().unwrap().to_owned();
+    let (keep, second) = (id(&ids[0].1), id(&ids[1].0));
+    let usual = ["-p", "three", "--continue", "--resume-session-at", &keep];
+    let refused = home.run(
+        [&usual[..], &["--resume-drops-turn", &id(&ids[0].0)]].concat(),
+        "",
+    );
+    assert_ne!(refused.code(), Some(0), "{refused:?}");
+    let before = server.message_requests().len();
+    let output = home.run([&usual[..], &["--resume-drops-turn", &second]].concat(), "");
+    assert_eq!(output.code(), Some(0), "{}", output.stderr);
+    let sent = server.message_requests()[before].body["messages"].to_string();
+    assert!(
+        sent.contains("one-marker") && !sent.contains("two-marker"),
+        "{sent}"
+    );
+}
+
+#[test]
+fn states_and_checkpoints_are_given_to_hosts_that_say_so() {
+    let server = chatty();
+    let states = |name: &str| {
+        let home = TestHome::with_server(&server).variable(name, "1");
+        let flags = ["-p", "go", "--output-format", "stream-json", "--verbose"];
+        let frames = home.run(flags, "").frames();
+        frames
+            .iter()
+            .any(|frame| frame["subtype"] == "session_state_changed")
+    };
+    assert!(states("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS"));
+    assert!(states("CLAUDE_CODE_SDK_READS_SESSION_STATE"));
+    assert!(!states("UNRELATED"));
+    let rewinds = |home: TestHome| {
+        let mut session = StreamJson::start(&home, [] as [&str; 0]);
+        session.control(&json!({"subtype": "initialize"}));
+        let unknown = "00000000-0000-4000-8000-000000000000";
+        let asked = json!({"subtype": "rewind_files", "user_message_id": unknown});
+        let answer = session.control(&asked).to_string();
+        let _ = session.close();
+        !answer.contains("not enabled")
+    };
+    assert!(!rewinds(TestHome::with_server(&server)));
+    let name = "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING";
+    assert!(rewinds(TestHome::with_server(&server).variable(name, "1")));
+}

@@ -1,0 +1,529 @@
+//! The sandbox on the real binary: commands of a session run in it, settings change what it allows, and what it
+//! refuses is reported.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "tests assert by panicking")]
+
+use lathe_scripted::{BlockingServer, Reply};
+use lathe_testkit::{StreamJson, TestHome, server};
+use serde_json::{Value, json};
+
+/// The results of the calls that the model made, with whether each failed.
+fn results(server: &BlockingServer) -> Vec<(String, bool)> {
+    let requests = server.message_requests();
+    let messages = requests.last().unwrap().body["messages"]
+        .as_array()
+        .unwrap()
+        .clone();
+    let blocks = messages
+        .iter()
+        .filter_map(|message| message["content"].as_array().cloned())
+        .flatten();
+    blocks
+        .filter(|block| block["type"] == "tool_result")
+        .map(|block| (block["content"].to_string(), block["is_error"] == true))
+        .collect()
+}
+
+/// A session with these settings of the sandbox, in which the model runs one command after the other.
+fn run(sandbox: &Value, arguments: &[&str], inputs: &[Value]) -> (TestHome, Vec<(String, bool)>) {
+    let calls = inputs
+        .iter()
+        .map(|input| Reply::tool_use("Bash", input.clone()));
+    let server = server(calls.chain([Reply::text("done")]));
+    let home = TestHome::with_server(&server);
+    home.git_init();
+    home.write("file", "one\n");
+    let settings = json!({"sandbox": sandbox});
+    home.write(home.config().join("settings.json"), settings.to_string());
+    let arguments: Vec<&str> = ["-p", "go"].iter().chain(arguments).copied().collect();
+    let output = home.run(arguments, "");
+    assert_eq!(output.code(), Some(0), "{output:#?}");
+    let results = results(&server);
+    server.finish();
+    (home, results)
+}
+
+/// Says yes to a question.
+fn allow(session: &mut StreamJson, question: &Value) {
+    session.send(&json!({"type": "control_response", "response": {
+        "subtype": "success", "request_id": question["request_id"],
+        "response": {"behavior": "allow", "updatedInput": question["request"]["input"]}}}));
+}
+
+fn command(command: &str) -> Value {
+    json!({"command": command})
+}
+
+#[test]
+fn commands_run_in_the_sandbox_without_a_question_and_get_no_further() {
+    let (home, results) = run(
+        &json!({"enabled": true}),
+        &[],
+        &[
+            command("echo made > made && cat made && echo $LATHE_COMMAND_ID | wc -c"),
+            command("echo x > ~/outside"),
+            command("echo x > .git/hooks/pre-push; cp file .git/hooks/pre-commit"),
+            command("git add -A && git commit -qm sandboxed && git log --oneline"),
+            command("ls /proc | grep -c '^[0-9]'"),
+        ],
+    );
+    assert!(
+        results[0].0.contains("made") && !results[0].1,
+        "{results:?}"
+    );
+    assert_eq!(home.read("made"), "made\n");
+    assert!(
+        results[1].1
+            && results[1]
+                .0
+                .contains("The command ran in the sandbox, which refused"),
+        "{results:?}"
+    );
+    assert!(
+        results[1]
+            .0
+            .contains(&format!("writing {}/outside", home.home().display())),
+        "{results:?}"
+    );
+    assert!(
+        results[1].0.contains("sandbox.filesystem.allowWrite"),
+        "{results:?}"
+    );
+    assert!(!home.home().join("outside").exists());
+    // A person must say yes to this one, and nobody is there.
+    assert!(results[2].1, "{results:?}");
+    assert!(!home.project().join(".git/hooks/pre-commit").exists());
+    assert!(
+        results[3].0.contains("sandboxed") && !results[3].1,
+        "{results:?}"
+    );
+    // Its own processes only.
+    let seen: usize = results[4]
+        .0
+        .trim_matches(['"', '\\', 'n'])
+        .parse()
+        .unwrap_or(999);
+    assert!(seen < 10, "{results:?}");
+    let left: Vec<_> = std::fs::read_dir(home.config().join("sandbox"))
+        .unwrap()
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+    for stub in [".lathe/x", ".claude", ".git/commondir"] {
+        assert!(!home.project().join(stub).exists(), "{stub}");
+    }
+}
+
+#[test]
+fn an_ordinary_failure_is_not_reported_as_a_violation() {
+    let (_home, results) = run(
+        &json!({"enabled": true}),
+        &[],
+        &[
+            command("cat nothing-here"),
+            command("exit 3"),
+            command("ls /nothing-there; false"),
+        ],
+    );
+    for (text, failed) in results {
+        assert!(failed && !text.contains("sandbox"), "{text}");
+    }
+}
+
+#[test]
+fn folders_of_settings_open_and_close_the_sandbox() {
+    let (home, results) = run(
+        &json!({"enabled": true, "filesystem": {"allowWrite": ["~/open"], "denyWrite": ["closed"], "denyRead": ["~/private"]}}),
+        &[],
+        &[
+            command("mkdir -p closed; mkdir -p ~/open 2>/dev/null; echo x > file"),
+            command("cat ~/private"),
+            command("echo x > ~/open/x"),
+        ],
+    );
+    assert!(!results[0].1, "{results:?}");
+    assert!(results[1].1, "{results:?}");
+    drop(home);
+    let server = server([
+        Reply::tool_use("Bash", command("echo x > ~/open/x && cat ~/open/x")),
+        Reply::tool_use("Bash", command("cat ~/private")),
+        Reply::tool_use("Bash", command("echo x > closed/x")),
+        Reply::text("done"),
+    ]);
+    let home = TestHome::with_server(&server);
+    home.write(home.home().join("private"), "PRIVATE");
+    home.write("closed/file", "x");
+    std::fs::create_dir_all(home.home().join("open")).unwrap();
+    let settings = json!({"sandbox": {"enabled": true, "filesystem": {
+        "allowWrite": ["~/open"], "denyWrite": ["closed"], "denyRead": ["~/private"]}}});
+    home.write(home.config().join("settings.json"), settings.to_string());
+    assert_eq!(home.run(["-p", "go"], "").code(), Some(0));
+    let found = self::results(&server);
+    assert!(!found[0].1, "{found:?}");
+    assert!(found[1].1 && !found[1].0.contains("PRIVATE\""), "{found:?}");
+    assert!(found[1].0.contains("reading"), "{found:?}");
+    assert!(
+        found[2].1 && found[2].0.contains("closed is protected"),
+        "{found:?}"
+    );
+    server.finish();
+}
+
+#[test]
+fn secrets_of_the_environment_stay_outside() {
+    let server = server([
+        Reply::tool_use(
+            "Bash",
+            command("echo \"[$MY_API_KEY][$INTERNAL_NAME][$PLAIN]\""),
+        ),
+        Reply::text("done"),
+    ]);
+    let home = TestHome::with_server(&server)
+        .variable("MY_API_KEY", "k1")
+        .variable("INTERNAL_NAME", "k2")
+        .variable("PLAIN", "seen");
+    let settings = json!({"sandbox": {"enabled": true, "scrubEnvironment": ["INTERNAL_*"]}});
+    home.write(home.config().join("settings.json"), settings.to_string());
+    assert_eq!(home.run(["-p", "go"], "").code(), Some(0));
+    assert!(
+        results(&server)[0].0.contains("[][][seen]"),
+        "{:?}",
+        results(&server)
+    );
+    server.finish();
+}
+
+#[test]
+fn commands_that_settings_exclude_run_outside_and_are_asked_about() {
+    let (home, results) = run(
+        &json!({"enabled": true, "excludedCommands": ["touch"]}),
+        &["--allowedTools", "Bash(touch:*)"],
+        &[
+            command("touch ~/outside"),
+            command("touch ~/second; cp file ~/third"),
+        ],
+    );
+    assert!(!results[0].1, "{results:?}");
+    assert!(home.home().join("outside").exists());
+    // One part of it is not excluded, so none is.
+    assert!(
+        results[1].1 && !home.home().join("second").exists(),
+        "{results:?}"
+    );
+}
+
+#[test]
+fn without_auto_allow_a_sandboxed_command_is_asked_about() {
+    let (home, results) = run(
+        &json!({"enabled": true, "autoAllowBashIfSandboxed": false}),
+        &[],
+        &[command("cp file copy")],
+    );
+    assert!(
+        results[0].1 && !home.project().join("copy").exists(),
+        "{results:?}"
+    );
+}
+
+#[test]
+fn a_command_leaves_the_sandbox_only_by_a_persons_word() {
+    let leaves = json!({"command": "cp file ~/outside", "dangerouslyDisableSandbox": true});
+    // Nobody is there to say yes.
+    let (home, results) = run(
+        &json!({"enabled": true}),
+        &[],
+        std::slice::from_ref(&leaves),
+    );
+    assert!(
+        results[0].1 && !home.home().join("outside").exists(),
+        "{results:?}"
+    );
+    // Settings keep it in, whatever it asks for.
+    let (home, results) = run(
+        &json!({"enabled": true, "allowUnsandboxedCommands": false}),
+        &[],
+        std::slice::from_ref(&leaves),
+    );
+    assert!(
+        results[0].1 && results[0].0.contains("which refused"),
+        "{results:?}"
+    );
+    assert!(!home.home().join("outside").exists());
+    // A person says yes.
+    let server = server([Reply::tool_use("Bash", leaves), Reply::text("done")]);
+    let home = TestHome::with_server(&server);
+    home.write("file", "one\n");
+    home.write(
+        home.config().join("settings.json"),
+        json!({"sandbox": {"enabled": true}}).to_string(),
+    );
+    let mut session = StreamJson::start(&home, ["--permission-prompt-tool", "stdio"]);
+    session.prompt("go");
+    let question = session.wait_for(|frame| frame["request"]["subtype"] == "can_use_tool");
+    assert!(
+        question["request"]["decision_reason"]
+            .as_str()
+            .unwrap()
+            .contains("outside the sandbox"),
+        "{question}"
+    );
+    allow(&mut session, &question);
+    session.wait_for_result();
+    assert!(home.home().join("outside").exists());
+    assert_eq!(session.close().code(), Some(0));
+    server.finish();
+}
+
+#[test]
+fn a_command_that_the_sandbox_stopped_runs_outside_if_a_person_says_so() {
+    let server = server([
+        Reply::tool_use("Bash", command("cp file ~/outside")),
+        Reply::text("done"),
+    ]);
+    let home = TestHome::with_server(&server);
+    home.write("file", "one\n");
+    home.write(
+        home.config().join("settings.json"),
+        json!({"sandbox": {"enabled": true}}).to_string(),
+    );
+    let mut session = StreamJson::start(&home, ["--permission-prompt-tool", "stdio"]);
+    session.prompt("go");
+    let question = session.wait_for(|frame| frame["request"]["subtype"] == "can_use_tool");
+    let reason = question["request"]["decision_reason"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(
+        reason.contains("the sandbox refused to write to") && reason.contains("/outside"),
+        "{question}"
+    );
+    assert!(!home.home().join("outside").exists());
+    allow(&mut session, &question);
+    session.wait_for_result();
+    assert!(home.home().join("outside").exists());
+    assert_eq!(session.close().code(), Some(0));
+    server.finish();
+}
+
+#[test]
+fn violations_that_settings_ignore_are_not_reported() {
+    let (home, results) = run(
+        &json!({"enabled": true, "ignoreViolations": {"cp": ["*"]}}),
+        &[],
+        &[command("cp file ~/outside")],
+    );
+    assert!(
+        results[0].1 && !results[0].0.contains("which refused"),
+        "{results:?}"
+    );
+    assert!(!home.home().join("outside").exists());
+}
+
+#[test]
+fn a_background_command_is_in_the_sandbox_too() {
+    let (home, results) = run(
+        &json!({"enabled": true}),
+        &[],
+        &[
+            json!({"command": "echo made > made; cp file ~/outside; sleep 100", "run_in_background": true}),
+            command("until test -e made; do :; done"),
+        ],
+    );
+    assert!(!results[1].1, "{results:?}");
+    assert!(home.project().join("made").exists() && !home.home().join("outside").exists());
+}
+
+#[test]
+fn the_command_line_switches_the_sandbox_off() {
+    let (home, results) = run(
+        &json!({"enabled": true}),
+        &["--no-sandbox", "--allowedTools", "Bash(cp:*)"],
+        &[command("cp file ~/outside")],
+    );
+    assert!(
+        !results[0].1 && home.home().join("outside").exists(),
+        "{results:?}"
+    );
+}
+
+#[test]
+fn the_sandbox_is_reported() {
+    let server = server([Reply::text("yes"), Reply::text("yes")]);
+    let home = TestHome::with_server(&server);
+    let status = home.run(["sandbox", "status", "--json"], "");
+    let found: Value = serde_json::from_str(&status.stdout).unwrap();
+    assert_ne!(found["tier"], "none", "{found}");
+    assert_eq!(found["active"], false);
+    let settings = json!({"sandbox": {"enabled": true, "failIfUnavailable": true}});
+    home.write(home.config().join("settings.json"), settings.to_string());
+    let mut session = StreamJson::start(&home, [] as [&str; 0]);
+    session.prompt("hi");
+    let init = session.wait_for(|frame| frame["subtype"] == "init");
+    assert_eq!(init["sandbox"], found["tier"]);
+    session.wait_for_result();
+    session.prompt("/sandbox off");
+    assert!(
+        session.wait_for_result()["result"]
+            .as_str()
+            .unwrap()
+            .contains("The sandbox is off")
+    );
+    session.prompt("/sandbox on");
+    assert!(
+        session.wait_for_result()["result"]
+            .as_str()
+            .unwrap()
+            .contains("The sandbox is on")
+    );
+    assert_eq!(session.close().code(), Some(0));
+    let doctor = home.run(["doctor"], "");
+    assert!(
+        doctor.stdout.contains("commands run in the sandbox"),
+        "{doctor:#?}"
+    );
+    let output = home.run(["-p", "hi"], "");
+    assert_eq!(output.code(), Some(0), "{output:#?}");
+    server.finish();
+}
+
+#[test]
+fn hosts_are_asked_about_and_remembered() {
+    // A server on this machine: private addresses need a rule that names them, so no question helps there.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let answering = std::thread::spawn(move || {
+        use std::io::{Read, Write};
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut buffer = [0; 1024];
+        let count = stream.read(&mut buffer).unwrap();
+        stream
+            .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello")
+            .unwrap();
+        String::from_utf8_lossy(&buffer[..count]).into_owned()
+    });
+    let fetch = |host: &str| {
+        format!(
+            "/usr/bin/python3 -c \"import http.client as h; c = h.HTTPConnection('127.0.0.1', 3128); c.request('GET', 'http://{host}/x'); r = c.getresponse(); print(r.read()); exit(r.status != 200)\""
+        )
+    };
+    let server = server([
+        Reply::tool_use("Bash", command(&fetch(&format!("127.0.0.1:{port}")))),
+        Reply::tool_use("Bash", command(&fetch("unknown.example"))),
+        Reply::tool_use("Bash", command(&fetch("denied.example"))),
+        Reply::tool_use("Bash", command(&fetch("169.254.169.254"))),
+        Reply::text("done"),
+    ]);
+    let home = TestHome::with_server(&server);
+    let settings = json!({"sandbox": {"enabled": true, "network": {
+        "allowedDomains": [format!("127.0.0.1:{port}")], "deniedDomains": ["denied.example"]}}});
+    home.write(home.config().join("settings.json"), settings.to_string());
+    let mut session = StreamJson::start(&home, ["--permission-prompt-tool", "stdio"]);
+    session.prompt("go");
+    let question = session.wait_for(|frame| frame["request"]["subtype"] == "can_use_tool");
+    assert!(
+        question["request"]["decision_reason"]
+            .as_str()
+            .unwrap()
+            .contains("reach unknown.example"),
+        "{question}"
+    );
+    session.send(&json!({"type": "control_response", "response": {"subtype": "success",
+        "request_id": question["request_id"], "response": {"behavior": "deny", "message": "not that one"}}}));
+    // A failed command asks whether it may run outside: no.
+    for _ in 0..3 {
+        let question = session.wait_for(|frame| frame["request"]["subtype"] == "can_use_tool");
+        session.send(&json!({"type": "control_response", "response": {"subtype": "success",
+            "request_id": question["request_id"], "response": {"behavior": "deny", "message": ""}}}));
+    }
+    session.wait_for_result();
+    assert_eq!(session.close().code(), Some(0));
+    let found = results(&server);
+    assert!(found[0].0.contains("hello") && !found[0].1, "{found:?}");
+    let seen = answering.join().unwrap();
+    assert!(
+        seen.starts_with("GET /x HTTP/1.1\r\nHost: 127.0.0.1:"),
+        "{seen}"
+    );
+    assert!(
+        found[1].0.contains("doesn't want this call")
+            || found[1].0.contains("not that one")
+            || found[1].0.contains("unknown.example"),
+        "{found:?}"
+    );
+    let log = std::fs::read_to_string(home.config().join("sandbox.log")).unwrap();
+    for (host, outcome) in [
+        ("127.0.0.1", "reached"),
+        ("unknown.example", "refused"),
+        ("denied.example", "refused"),
+        ("169.254.169.254", "refused"),
+    ] {
+        assert!(
+            log.lines()
+                .any(|line| line.contains(host) && line.contains(outcome)),
+            "{host}: {log}"
+        );
+    }
+    let printed = home.run(["sandbox", "log"], "");
+    assert!(printed.stdout.contains("denied.example"), "{printed:#?}");
+    server.finish();
+}
+
+#[test]
+fn a_command_is_run_and_explained_on_the_command_line() {
+    let home = TestHome::new();
+    home.write("file", "one\n");
+    let output = home.run(
+        [
+            "sandbox",
+            "run",
+            "--",
+            "sh",
+            "-c",
+            "cat file; echo x > ~/outside; exit 7",
+        ],
+        "",
+    );
+    assert_eq!(output.code(), Some(7), "{output:#?}");
+    assert!(
+        output.stdout.contains("one") && output.stderr.contains("Read-only file system"),
+        "{output:#?}"
+    );
+    home.write(
+        "policy.json",
+        json!({"filesystem": {"allowWrite": ["~"]}}).to_string(),
+    );
+    let output = home.run(
+        [
+            "sandbox",
+            "run",
+            "--policy",
+            "policy.json",
+            "--",
+            "sh",
+            "-c",
+            "echo x > ~/outside",
+        ],
+        "",
+    );
+    assert_eq!(output.code(), Some(0), "{output:#?}");
+    assert!(home.home().join("outside").exists());
+    home.write("policy.json", json!({"what": 1}).to_string());
+    assert_eq!(
+        home.run(
+            ["sandbox", "run", "--policy", "policy.json", "--", "true"],
+            ""
+        )
+        .code(),
+        Some(2)
+    );
+    let output = home.run(["sandbox", "explain", "npm install"], "");
+    assert!(output.stdout.contains("the sandbox is off"), "{output:#?}");
+    let settings = json!({"sandbox": {"enabled": true, "excludedCommands": ["docker"]}});
+    home.write(home.config().join("settings.json"), settings.to_string());
+    for (command, words) in [
+        ("npm install", "runs in the sandbox, without a question"),
+        ("docker ps", "outside the sandbox"),
+    ] {
+        let output = home.run(["sandbox", "explain", command], "");
+        assert!(output.stdout.contains(words), "{output:#?}");
+    }
+}
