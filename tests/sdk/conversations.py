@@ -45,9 +45,10 @@ async def the_prompt_is_sent_as_it_was_and_no_system_prompt_is_none(case):
     script = Script("ok")
     await ask(case, f"ünïcode \"quotes\" {script}")
     body = script.sent(0)["body"]
-    text = body["messages"][0]["content"]
-    text = text if isinstance(text, str) else text[0]["text"]
-    assert text.startswith("ünïcode \"quotes\"")
+    content = body["messages"][0]["content"]
+    # Instructions and the date stand beside it, in a block of their own.
+    texts = [content] if isinstance(content, str) else [block["text"] for block in content if block["type"] == "text"]
+    assert any(text.startswith("ünïcode \"quotes\"") for text in texts), texts
     assert not body.get("system"), body.get("system")
     assert "lathe" in script.sent(0)["user_agent"].lower()
 

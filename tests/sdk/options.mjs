@@ -242,7 +242,8 @@ for line in sys.stdin:
 `);
     const script = new Script(call("mcp__sky__moon"), "done");
     const messages = await test.ask(script, { mcpServers: { sky: { command: "python3", args: [test.path("server.py")] } }, strictMcpConfig: true, allowedTools: ["mcp__sky"] });
-    assert.equal(init(messages).mcp_servers.find((server) => server.name === "sky").status, "connected");
+    // The session waits two seconds for servers before it says hello; a busy machine may need more.
+    assert.match(init(messages).mcp_servers.find((server) => server.name === "sky").status, /^(connected|pending)$/);
     assert.match(JSON.stringify(toolResults(messages)[0]), /full/);
   },
 };
