@@ -6,9 +6,7 @@ use crate::prompt::completion::FileIndex;
 use crate::prompt::history::History;
 use crate::prompt::keymap::{self, Keymap};
 use futures::FutureExt as _;
-use lathe_engine::{
-    LoadedSettings, OpenError, Opened, SessionHandle, SessionOptions, SwitchError,
-};
+use lathe_engine::{LoadedSettings, OpenError, Opened, SessionHandle, SessionOptions, SwitchError};
 use lathe_extensions::plugins::{PluginError, Prepared};
 use lathe_hooks::HelperError;
 use lathe_protocol::record::{MessageRecord, Record};
