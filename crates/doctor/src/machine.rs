@@ -370,8 +370,8 @@ pub(crate) fn sessions(installation: &Installation<'_>, report: &mut Report<'_>)
     let sessions = store.list(Scope::Everywhere, None);
     let bytes: u64 = sessions.iter().map(|session| session.size).sum();
     report.fine(format!(
-        "{} sessions, {} MB",
-        sessions.len(),
+        "{}, {} MB",
+        crate::counted(sessions.len(), "session"),
         bytes / 1024 / 1024
     ));
     let folder = installation.places.config_home.join("projects");

@@ -9,6 +9,7 @@ use crate::ids::{AgentId, RecordId, SessionId};
 use crate::message::{AssistantMessage, Message};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
+use std::time::Duration;
 
 /// One line of a transcript.
 #[derive(Debug, Clone, PartialEq)]
@@ -161,7 +162,17 @@ pub const TURN_DURATION: &str = "turn_duration";
 /// How a user message starts that records an interruption by the person.
 pub const INTERRUPTED_BY_USER: &str = "[Request interrupted by user";
 
+/// The field of a record that says how long something ran, in milliseconds.
+pub const DURATION: &str = "durationMs";
+
 impl MessageRecord {
+    /// How long the call or the turn ran, if the record says so.
+    #[must_use]
+    pub fn duration(&self) -> Option<Duration> {
+        let milliseconds = self.extra.get(DURATION).and_then(Value::as_u64)?;
+        Some(Duration::from_millis(milliseconds))
+    }
+
     /// Whether this is the person's own words: not tool results, not text added by the harness, such as
     /// the marker of an interruption.
     #[must_use]

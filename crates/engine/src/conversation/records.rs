@@ -3,10 +3,11 @@
 use lathe_protocol::content::{Content, ContentBlock};
 use lathe_protocol::ids::{AgentId, RecordId, SessionId};
 use lathe_protocol::message::{AssistantMessage, Message};
-use lathe_protocol::record::{MessageRecord, RecordKind, RecordMessage};
+use lathe_protocol::record::{DURATION, MessageRecord, RecordKind, RecordMessage};
 use lathe_session::RecordTemplate;
 use serde_json::Value;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The fields that all records of a conversation have in common.
 #[derive(Debug, Clone)]
@@ -82,9 +83,13 @@ impl RecordFactory {
         call: RecordId,
         block: ContentBlock,
         structured: Value,
+        ran_for: Duration,
     ) -> MessageRecord {
         let mut record = self.user(Some(call), vec![block]);
         record.tool_use_result = Some(structured);
+        // The times of call and result can't tell: a question to the user may lie between them.
+        let milliseconds = u64::try_from(ran_for.as_millis()).unwrap_or(u64::MAX);
+        record.extra.insert(DURATION.into(), milliseconds.into());
         record.source_tool_assistant_uuid = Some(call);
         record
     }
@@ -133,7 +138,7 @@ impl RecordFactory {
 pub(crate) struct FailedRequest<'a> {
     pub(crate) attempt: u32,
     pub(crate) max_retries: u32,
-    pub(crate) delay: std::time::Duration,
+    pub(crate) delay: Duration,
     pub(crate) status: Option<u16>,
     pub(crate) error: &'a str,
 }

@@ -306,7 +306,7 @@ pub enum OpenError {
     Usage(String),
     /// There is no key.
     #[error(
-        "no key for the model API was found.\n  Set one:        export ANTHROPIC_API_KEY=…   (or apiKeyHelper in settings.json)\n  A local model:  export ANTHROPIC_BASE_URL=http://localhost:8080 ANTHROPIC_AUTH_TOKEN=local\n  Without a key:  lathe demo"
+        "no key for a model was found.\n  Set one:        export ANTHROPIC_API_KEY=…, or `lathe login <provider>`\n  Other models:   lathe --model openai/gpt-5, gemini/…, openrouter/… (with their key)\n  A local model:  lathe --model ollama/<name>; `lathe models` lists what is running here\n  Without a key:  lathe demo"
     )]
     NoCredentials,
     /// Settings need a sandbox, and there is none.

@@ -8,7 +8,7 @@ use lathe_model::ModelError;
 use lathe_protocol::content::{Content, ContentBlock};
 use lathe_protocol::event::{NoticeLevel, TerminalReason, TurnResult};
 use lathe_protocol::message::StopReason;
-use lathe_protocol::record::{Fact, TURN_DURATION};
+use lathe_protocol::record::{DURATION, Fact, TURN_DURATION};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Instant;
@@ -144,7 +144,7 @@ impl Report {
             .records
             .system(conversation.tip, TURN_DURATION, "");
         record.content = None;
-        record.extra.insert("durationMs".to_owned(), took.into());
+        record.extra.insert(DURATION.to_owned(), took.into());
         record
             .extra
             .insert("outputTokens".to_owned(), tokens.into());

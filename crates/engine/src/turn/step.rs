@@ -607,7 +607,9 @@ impl Conversation {
             elapsed: result.elapsed,
         });
         let block = ContentBlock::tool_result(id, result.content, result.is_error);
-        let record = self.records.tool_result(call, block, result.structured);
+        let record = self
+            .records
+            .tool_result(call, block, result.structured, result.elapsed);
         let uuid = self.append(record);
         attempt.records.push(uuid);
     }

@@ -160,11 +160,7 @@ impl Conversation {
         if let Display::Todos { items } = &display {
             self.todos.clone_from(items);
         }
-        let ended: Option<jiff::Timestamp> = record.timestamp.parse().ok();
-        let elapsed = match (asked.at, ended) {
-            (Some(began), Some(ended)) => Duration::try_from(ended - began).unwrap_or_default(),
-            _ => Duration::ZERO,
-        };
+        let elapsed = record.duration().unwrap_or_default();
         let call = Call {
             id: id.clone(),
             tool: asked.tool,

@@ -47,9 +47,9 @@ fn duration_of(record: &MessageRecord) -> Option<(Duration, u64)> {
     if record.subtype.as_deref() != Some(TURN_DURATION) {
         return None;
     }
-    let number = |name: &str| record.extra.get(name).and_then(serde_json::Value::as_u64);
-    let took = Duration::from_millis(number("durationMs")?);
-    Some((took, number("outputTokens").unwrap_or(0)))
+    let tokens = record.extra.get("outputTokens");
+    let tokens = tokens.and_then(serde_json::Value::as_u64);
+    Some((record.duration()?, tokens.unwrap_or(0)))
 }
 
 impl Conversation {
@@ -183,6 +183,27 @@ mod tests {
         let lines = printed(&mut conversation);
         assert_eq!(lines[..4], ["as it now stands", "", "❯ do it", ""]);
         assert_eq!(lines.last().unwrap(), "● done");
+    }
+
+    #[test]
+    fn a_resumed_command_shows_how_long_it_ran_not_how_long_a_question_waited() {
+        let theme = Theme::built_in("dark", false);
+        let look = Look {
+            theme: &theme,
+            columns: 80,
+        };
+        let shown = |ran_for: u64| {
+            let mut records = held();
+            records[2].timestamp = "2026-01-01T00:10:00Z".to_owned();
+            let extra = &mut records[2].extra;
+            extra.insert("durationMs".to_owned(), ran_for.into());
+            let mut conversation = Conversation::new(Path::new("/p"));
+            conversation.resume(&records, look);
+            let lines = printed(&mut conversation);
+            lines.into_iter().find(|line| line.contains("Bash"))
+        };
+        assert_eq!(shown(20).unwrap(), "● Bash ls");
+        assert_eq!(shown(9_000).unwrap(), "● Bash ls · 9s");
     }
 
     #[test]
