@@ -2,6 +2,7 @@
 
 use crate::{Installation, Report};
 use lathe_model::AnthropicConfig;
+use lathe_permissions::sandbox::Wish;
 use lathe_process::{Command, Ending};
 use lathe_session::SessionStore;
 use lathe_session::store::Scope;
@@ -185,35 +186,35 @@ fn without_user(address: &str) -> String {
 
 pub(crate) fn sandbox(installation: &Installation<'_>, report: &mut Report<'_>) {
     let configured = installation.settings.settings.sandbox.as_ref();
-    let wanted = configured.and_then(|sandbox| sandbox.enabled) == Some(true);
+    let wish = Wish::of(&installation.settings, false, &installation.environment);
     let needed = configured.and_then(|sandbox| sandbox.fail_if_unavailable) == Some(true);
-    let found = lathe_sandbox::Sandbox::new(lathe_sandbox::SandboxOptions {
-        helper: std::env::current_exe().unwrap_or_default(),
-        state: installation.places.config_home.join("sandbox"),
-        search_path: installation.environment.foreign("PATH").map(Into::into),
-        only: None,
-    });
-    let status = found.status();
+    let search_path = installation.environment.foreign("PATH").map(Into::into);
+    let config_home = &installation.places.config_home;
+    let found = lathe_sandbox::Sandbox::of_program(config_home, search_path);
+    let Some(status) = found.as_ref().map(lathe_sandbox::Sandbox::status) else {
+        report.note("this program has no sandbox", "run `lathe doctor`");
+        return;
+    };
     let missing = status.missing.join("; ");
     if status.tier.confines() {
         report.fine(status.tier.explanation());
         if !missing.is_empty() {
             report.note(missing, "`lathe sandbox status` shows what commands may do");
         }
-        let state = if wanted {
-            "commands run in the sandbox (sandbox.enabled)"
-        } else {
-            "the sandbox is off; sandbox.enabled in settings switches it on"
+        let state = match (wish, wish.holds(status.tier)) {
+            (Wish::On, true) => "commands run in the sandbox (sandbox.enabled)",
+            (_, true) => "commands run in the sandbox (by default)",
+            (_, false) => "the sandbox is off; sandbox.enabled in settings switches it on",
         };
         report.fine(state);
     } else {
         let text = format!("no sandbox can be had here: {missing}");
         let fix =
             "install bubblewrap, or use Linux 5.13 or later with Landlock and seccomp switched on";
-        match (wanted, needed) {
-            (true, true) => report.error(text, fix),
-            (true, false) => report.warning(text, fix),
-            (false, _) => report.note(text, fix),
+        match (wish, needed) {
+            (Wish::On, true) => report.error(text, fix),
+            (Wish::On, false) => report.warning(text, fix),
+            (Wish::Default | Wish::Off, _) => report.note(text, fix),
         }
     }
     let support = lathe_sandbox::support();

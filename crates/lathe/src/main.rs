@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         {
             return ExitCode::from(u8::try_from(lathe_sandbox::helper(words)).unwrap_or(1));
         }
+        lathe_sandbox::offer_helper();
     }
     // Answered before anything is set up: scripts ask for the version often.
     let mut words = std::env::args_os().skip(1);

@@ -9,12 +9,62 @@ use crate::pattern::CommandPattern;
 use crate::protected;
 use lathe_protocol::permission::Behavior;
 use lathe_sandbox::{
-    Absent, HostRule, NetworkPolicy, Protected, SandboxPolicy, Tier, UnixSockets, repository,
+    Absent, CredentialPlace, CredentialSource, HostRule, NetworkPolicy, Protected, SandboxPolicy,
+    Tier, UnixSockets, repository,
 };
-use lathe_settings::schema::SandboxSettings;
+use lathe_settings::schema::{CredentialFile, SandboxSettings};
+use lathe_settings::{Environment, Resolved, Source, Variable};
 use lathe_shell::analysis::Analysis;
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// Whether commands are to run in the sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wish {
+    /// No: settings, the command line or the environment say so.
+    Off,
+    /// Nobody said anything: where it protects everything that it should.
+    Default,
+    /// Yes, and where there is none, that is worth a warning.
+    On,
+}
+
+impl Wish {
+    /// What settings want, unless the command line (`--no-sandbox`) or the environment switch it. What managed
+    /// settings switch on stays on.
+    #[must_use]
+    pub fn of(settings: &Resolved, switched_off: bool, environment: &Environment) -> Self {
+        let switch = if switched_off {
+            Some(false)
+        } else {
+            environment.switch(Variable::Sandbox)
+        };
+        let configured = settings.settings.sandbox.as_ref();
+        let enabled = configured.and_then(|sandbox| sandbox.enabled);
+        let managed = settings.layers.iter().any(|layer| {
+            layer.source == Source::Managed
+                && layer.value.pointer("/sandbox/enabled") == Some(&Value::Bool(true))
+        });
+        match (switch.filter(|_| !managed).or(enabled), configured) {
+            (Some(true), _) => Self::On,
+            (Some(false), _) => Self::Off,
+            // Who can't do without it wants it.
+            (None, Some(sandbox)) if sandbox.fail_if_unavailable == Some(true) => Self::On,
+            (None, _) => Self::Default,
+        }
+    }
+
+    /// Whether commands run in the sandbox, for the tier that can be had here.
+    #[must_use]
+    pub fn holds(self, tier: Tier) -> bool {
+        match self {
+            Self::Off => false,
+            Self::Default => tier.is_strong(),
+            Self::On => tier.confines(),
+        }
+    }
+}
 
 /// What is known about the sandbox.
 #[derive(Debug, Clone, Default)]
@@ -23,6 +73,8 @@ pub struct SandboxFacts {
     pub bash_sandboxed: bool,
     /// A sandboxed command needs no question.
     pub auto_allow: bool,
+    /// What a person switched it to in this session, whatever settings say.
+    pub switched: Option<bool>,
     /// Asking to leave the sandbox has no effect.
     pub stays: bool,
     /// The settings that all this comes from.
@@ -33,14 +85,21 @@ impl SandboxFacts {
     /// The facts of settings, for the tier that can be had here. Landlock alone doesn't protect what is obeyed in a
     /// project, so there commands pass by themselves only if settings say that this is fine.
     #[must_use]
-    pub fn new(settings: &SandboxSettings, enabled: bool, tier: Tier) -> Self {
+    pub fn new(settings: &SandboxSettings, wish: Wish, tier: Tier) -> Self {
         let strong = tier != Tier::Landlock || settings.enable_weaker_nested_sandbox == Some(true);
         Self {
-            bash_sandboxed: enabled && tier.confines(),
+            bash_sandboxed: wish.holds(tier),
             auto_allow: settings.auto_allow_bash_if_sandboxed != Some(false) && strong,
+            switched: None,
             stays: settings.allow_unsandboxed_commands == Some(false),
             settings: Arc::new(settings.clone()),
         }
+    }
+
+    /// Switches the sandbox for the session; on only where there is one.
+    pub fn switch(&mut self, on: bool, tier: Tier) {
+        self.switched = Some(on);
+        self.bash_sandboxed = on && tier.confines();
     }
 
     /// Whether a command runs in the sandbox. One that settings exclude doesn't, and one that asks to leave doesn't
@@ -126,6 +185,7 @@ pub fn policy(context: &PermissionContext) -> (SandboxPolicy, Vec<String>) {
     let denied = resolve(&files.deny_write);
     let mut policy = SandboxPolicy {
         network: network(settings, context, &mut problems),
+        credentials: credentials(settings, context, &mut problems),
         ..SandboxPolicy::default()
     };
     let roots = context.roots.iter().cloned();
@@ -369,6 +429,59 @@ fn network(
     }
 }
 
+/// The credentials that commands use without seeing them.
+fn credentials(
+    settings: &SandboxSettings,
+    context: &PermissionContext,
+    problems: &mut Vec<String>,
+) -> Vec<CredentialSource> {
+    let Some(configured) = &settings.credentials else {
+        return Vec::new();
+    };
+    let mut sources: Vec<(&str, CredentialSource)> = Vec::new();
+    let mut add = |name, place| {
+        let hosts = Vec::new();
+        sources.push((name, CredentialSource { place, hosts }));
+    };
+    for name in &configured.env {
+        add(name.as_str(), CredentialPlace::Variable(name.clone()));
+    }
+    for file in &configured.files {
+        let pattern = match file {
+            CredentialFile::Whole(_) => None,
+            CredentialFile::Part { pattern, .. } => Some(pattern.clone()),
+        };
+        let path = real(&path_of(file.path(), context));
+        add(file.path(), CredentialPlace::File { path, pattern });
+    }
+    for (host, names) in &configured.hosts {
+        let rule = match HostRule::parse(host) {
+            Ok(rule) if host.trim() != "*" => rule,
+            Ok(_) => {
+                problems.push("sandbox.credentials.hosts: `*` would give credentials to everybody; name the hosts".to_owned());
+                continue;
+            }
+            Err(error) => {
+                problems.push(format!("sandbox.credentials.hosts: {error}"));
+                continue;
+            }
+        };
+        for name in names {
+            let mut known = sources
+                .iter_mut()
+                .filter(|(known, _)| known == name)
+                .peekable();
+            if known.peek().is_none() {
+                problems.push(format!(
+                    "sandbox.credentials.hosts: `{name}` of {host} is neither in `env` nor in `files`"
+                ));
+            }
+            known.for_each(|(_, source)| source.hosts.push(rule.clone()));
+        }
+    }
+    sources.into_iter().map(|(_, source)| source).collect()
+}
+
 /// What is not to be reported as a violation of a command: settings name it for the beginning of the command, or for `*`.
 #[must_use]
 pub fn ignored(settings: &SandboxSettings, command: &str) -> Vec<String> {
@@ -395,7 +508,7 @@ pub fn describe(context: &PermissionContext, status: Option<&lathe_sandbox::Stat
         );
     }
     if !facts.bash_sandboxed {
-        lines.push("The sandbox is off: commands run with all your rights, once they are permitted. sandbox.enabled in settings or `/sandbox on` switches it on.".to_owned());
+        lines.push("The sandbox is off: commands run with all your rights, once they are permitted. `/sandbox on` switches it on, sandbox.enabled in settings keeps it on.".to_owned());
         return lines.join("\n");
     }
     let (policy, problems) = policy(context);
@@ -475,7 +588,7 @@ mod tests {
 
     fn with(context: &PermissionContext, value: serde_json::Value) -> SandboxPolicy {
         let mut context = context.clone();
-        context.sandbox = SandboxFacts::new(&settings(value), true, Tier::Bubblewrap);
+        context.sandbox = SandboxFacts::new(&settings(value), Wish::On, Tier::Bubblewrap);
         let (policy, problems) = policy(&context);
         assert!(problems.is_empty(), "{problems:?}");
         policy
@@ -549,7 +662,7 @@ mod tests {
         let mut context = context;
         context.sandbox = SandboxFacts::new(
             &settings(json!({"network": {"allowedDomains": ["https://x"]}})),
-            true,
+            Wish::On,
             Tier::Bubblewrap,
         );
         assert_eq!(super::policy(&context).1.len(), 1);
@@ -559,7 +672,7 @@ mod tests {
     fn a_command_is_excluded_only_as_a_whole() {
         let facts = SandboxFacts::new(
             &settings(json!({"excludedCommands": ["docker", "npm run *", "make test:*"]})),
-            true,
+            Wish::On,
             Tier::Bubblewrap,
         );
         let excluded =
@@ -588,7 +701,7 @@ mod tests {
 
     #[test]
     fn landlock_alone_lets_nothing_pass_by_itself_unless_settings_say_so() {
-        let facts = |value, tier| SandboxFacts::new(&settings(value), true, tier);
+        let facts = |value, tier| SandboxFacts::new(&settings(value), Wish::On, tier);
         assert!(facts(json!({}), Tier::Namespaces).auto_allow);
         let weak = facts(json!({}), Tier::Landlock);
         assert!(weak.bash_sandboxed && !weak.auto_allow);

@@ -39,8 +39,107 @@ const OWN: &[&str] = &[
     "host",
 ];
 
+/// The first line of a head, and its headers.
+struct Head<'a> {
+    method: &'a str,
+    target: &'a str,
+    headers: Vec<(&'a str, &'a str)>,
+}
+
 /// Reads a head: everything up to the empty line, which it includes.
 pub(crate) fn parse(head: &[u8]) -> Result<Request, BadRequest> {
+    let Head {
+        method,
+        target,
+        headers,
+    } = read(head)?;
+    if method == "CONNECT" {
+        let (host, port) = authority(target, None)?;
+        check_host(&headers, &host, port, 443)?;
+        return Ok(Request::Connect { host, port });
+    }
+    let rest = strip_scheme(target).ok_or(BadRequest("the target is no whole http address"))?;
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (name, path) = rest.split_at(end);
+    let (host, port) = authority(name, Some(80))?;
+    check_host(&headers, &host, port, 80)?;
+    let Body::Length(body) = body_of(&headers)? else {
+        return Err(BadRequest(
+            "a body without a length is not sent on; use https",
+        ));
+    };
+    let path = match path.split('#').next().unwrap_or_default() {
+        "" => "/".to_owned(),
+        path if path.starts_with('?') => format!("/{path}"),
+        path => path.to_owned(),
+    };
+    let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {name}\r\nConnection: close\r\n");
+    for (name, value) in &headers {
+        if !OWN.contains(&name.to_ascii_lowercase().as_str()) {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+    }
+    head.push_str("\r\n");
+    Ok(Request::Forward {
+        host,
+        port,
+        head: head.into_bytes(),
+        body,
+    })
+}
+
+/// How long the body of a request is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Body {
+    Length(u64),
+    /// In pieces, each with its length.
+    Chunked,
+}
+
+/// A request in a connection that the proxy looks into.
+#[derive(Debug)]
+pub(crate) struct Inner<'a> {
+    pub(crate) first: String,
+    pub(crate) headers: Vec<(&'a str, &'a str)>,
+    pub(crate) body: Body,
+    /// Whether something else than HTTP may follow.
+    pub(crate) upgrades: bool,
+}
+
+/// Reads the head of a request to a host that the connection is for. One that is for another host, as some servers
+/// would take it, is refused: it would get what is for this one.
+pub(crate) fn parse_inner<'a>(
+    head: &'a [u8],
+    host: &Host,
+    port: u16,
+) -> Result<Inner<'a>, BadRequest> {
+    let Head {
+        method,
+        target,
+        headers,
+    } = read(head)?;
+    let is_path = target.starts_with('/') || (target == "*" && method == "OPTIONS");
+    if method == "CONNECT" || !is_path {
+        return Err(BadRequest("the target is no path"));
+    }
+    let named = |wanted: &str| {
+        let mut all = headers.iter();
+        all.any(|(name, _)| name.eq_ignore_ascii_case(wanted))
+    };
+    if !named("host") {
+        return Err(BadRequest("there is no Host header"));
+    }
+    check_host(&headers, host, port, 443)?;
+    let (body, upgrades) = (body_of(&headers)?, named("upgrade"));
+    Ok(Inner {
+        first: format!("{method} {target} HTTP/1.1\r\n"),
+        headers,
+        body,
+        upgrades,
+    })
+}
+
+fn read(head: &[u8]) -> Result<Head<'_>, BadRequest> {
     let text = std::str::from_utf8(head).map_err(|_| BadRequest("the request is no text"))?;
     let text = text
         .strip_suffix("\r\n\r\n")
@@ -67,35 +166,10 @@ pub(crate) fn parse(head: &[u8]) -> Result<Request, BadRequest> {
     {
         return Err(BadRequest("the method is no word"));
     }
-    let headers = headers(lines)?;
-    if method == "CONNECT" {
-        let (host, port) = authority(target, None)?;
-        check_host(&headers, &host, port, 443)?;
-        return Ok(Request::Connect { host, port });
-    }
-    let rest = strip_scheme(target).ok_or(BadRequest("the target is no whole http address"))?;
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    let (name, path) = rest.split_at(end);
-    let (host, port) = authority(name, Some(80))?;
-    check_host(&headers, &host, port, 80)?;
-    let body = body_length(&headers)?;
-    let path = match path.split('#').next().unwrap_or_default() {
-        "" => "/".to_owned(),
-        path if path.starts_with('?') => format!("/{path}"),
-        path => path.to_owned(),
-    };
-    let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {name}\r\nConnection: close\r\n");
-    for (name, value) in &headers {
-        if !OWN.contains(&name.to_ascii_lowercase().as_str()) {
-            head.push_str(&format!("{name}: {value}\r\n"));
-        }
-    }
-    head.push_str("\r\n");
-    Ok(Request::Forward {
-        host,
-        port,
-        head: head.into_bytes(),
-        body,
+    Ok(Head {
+        method,
+        target,
+        headers: headers(lines)?,
     })
 }
 
@@ -176,24 +250,30 @@ fn check_host(
     }
 }
 
-fn body_length(headers: &[(&str, &str)]) -> Result<u64, BadRequest> {
-    let mut lengths = headers
-        .iter()
-        .filter(|(name, _)| name.eq_ignore_ascii_case("content-length"));
-    if headers
-        .iter()
-        .any(|(name, _)| name.eq_ignore_ascii_case("transfer-encoding"))
-    {
-        return Err(BadRequest(
-            "a body without a length is not sent on; use https",
-        ));
-    }
-    match (lengths.next(), lengths.next()) {
-        (None, _) => Ok(0),
-        (Some((_, value)), None) if value.bytes().all(|byte| byte.is_ascii_digit()) => value
-            .parse()
-            .map_err(|_| BadRequest("the length of the body is no number")),
-        _ => Err(BadRequest("the length of the body is not clear")),
+fn body_of(headers: &[(&str, &str)]) -> Result<Body, BadRequest> {
+    let all = |wanted: &'static str| {
+        let named = move |(name, _): &&(&str, &str)| name.eq_ignore_ascii_case(wanted);
+        headers.iter().filter(named).map(|(_, value)| *value)
+    };
+    let (mut lengths, mut codings) = (all("content-length"), all("transfer-encoding"));
+    let unclear = Err(BadRequest("the length of the body is not clear"));
+    match (
+        lengths.next(),
+        lengths.next(),
+        codings.next(),
+        codings.next(),
+    ) {
+        (None, _, None, _) => Ok(Body::Length(0)),
+        (None, _, Some(coding), None) if coding.eq_ignore_ascii_case("chunked") => {
+            Ok(Body::Chunked)
+        }
+        (Some(value), None, None, _)
+            if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) =>
+        {
+            let length = value.parse().map(Body::Length);
+            length.map_err(|_| BadRequest("the length of the body is no number"))
+        }
+        _ => unclear,
     }
 }
 
@@ -240,6 +320,32 @@ mod tests {
             head,
             "POST /x?y HTTP/1.1\r\nHost: a.com:8080\r\nConnection: close\r\nContent-Length: 3\r\nX: y\r\n\r\n"
         );
+    }
+
+    #[test]
+    fn a_request_in_a_connection_must_be_for_its_host() {
+        let read = |text: &str| parse_inner(text.as_bytes(), &host("a.com"), 443).map(|it| it.body);
+        assert_eq!(
+            read("GET /x HTTP/1.1\r\nHost: A.com\r\n\r\n"),
+            Ok(Body::Length(0))
+        );
+        assert_eq!(
+            read("PUT /x HTTP/1.1\r\nHost: a.com:443\r\nTransfer-Encoding: chunked\r\n\r\n"),
+            Ok(Body::Chunked)
+        );
+        for text in [
+            "GET /x HTTP/1.1\r\n\r\n",
+            "GET /x HTTP/1.1\r\nHost: b.com\r\n\r\n",
+            "GET /x HTTP/1.1\r\nHost: a.com\r\nHost: b.com\r\n\r\n",
+            "GET /x HTTP/1.1\r\nHost: a.com:444\r\n\r\n",
+            "GET https://b.com/x HTTP/1.1\r\nHost: a.com\r\n\r\n",
+            "CONNECT b.com:443 HTTP/1.1\r\nHost: a.com\r\n\r\n",
+            "PUT /x HTTP/1.1\r\nHost: a.com\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
+            "PUT /x HTTP/1.1\r\nHost: a.com\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+            "PUT /x HTTP/1.1\r\nHost: a.com\r\nContent-Length: \r\n\r\n",
+        ] {
+            assert!(read(text).is_err(), "{text:?}");
+        }
     }
 
     #[test]

@@ -11,12 +11,23 @@
 //! | `socks` | the few messages of SOCKS5 |
 //! | `reach` | judges, asks, looks up and connects |
 //! | `serve` | connections, from the greeting to their end |
+//! | `credentials`, `masking` | what commands see of credentials, and how a header gets the real one |
+//! | `authority`, `der`, `terminate` | TLS connections to hosts that credentials are for |
 #![forbid(unsafe_code)]
 
+mod authority;
+mod credentials;
+mod der;
 mod http;
+mod masking;
 mod reach;
 mod serve;
 mod socks;
+mod terminate;
+
+pub use authority::AuthorityError;
+pub use credentials::{MaskError, Prepared, prepare};
+pub use masking::{Credential, Masking, Unmaskable};
 
 use futures::future::BoxFuture;
 use lathe_sandbox::{Host, NetworkPolicy, Violation};
@@ -65,6 +76,8 @@ pub struct ProxyOptions {
     pub ask: Option<AskHost>,
     /// Where it is written down what was wanted.
     pub log: Option<PathBuf>,
+    /// Credentials that commands use without seeing them.
+    pub masking: Option<Arc<Masking>>,
 }
 
 /// A running proxy. Dropped, it and its connections end.
@@ -79,6 +92,7 @@ struct Shared {
     policy: RwLock<Arc<NetworkPolicy>>,
     ask: Option<AskHost>,
     log: Option<PathBuf>,
+    masking: RwLock<Option<Arc<Masking>>>,
     /// What was refused, by command.
     refused: Mutex<HashMap<String, Vec<Violation>>>,
     /// Questions that are being asked, and who waits for the answer.
@@ -106,6 +120,7 @@ impl Proxy {
             policy: RwLock::new(Arc::new(options.policy)),
             ask: options.ask,
             log: options.log,
+            masking: RwLock::new(options.masking),
             refused: Mutex::default(),
             waiting: Mutex::default(),
         });
@@ -126,6 +141,11 @@ impl Proxy {
     /// Changes the rules. Connections that stand are not touched.
     pub fn set_policy(&self, policy: NetworkPolicy) {
         *self.shared.policy.write() = Arc::new(policy);
+    }
+
+    /// Changes the credentials that commands use without seeing them.
+    pub fn set_masking(&self, masking: Option<Arc<Masking>>) {
+        *self.shared.masking.write() = masking;
     }
 
     /// What was refused to a command so far. Told once.

@@ -3,16 +3,19 @@
 use crate::http::{self, LONGEST_HEAD, Request};
 use crate::reach::Unreached;
 use crate::socks::{self, Answer};
+use crate::terminate::{self, Route};
 use crate::{Shared, Wanted};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, copy_bidirectional_with_sizes};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncRead, AsyncReadExt, AsyncWriteExt, copy_bidirectional_with_sizes,
+};
 use tokio::net::{TcpStream, UnixListener, UnixStream};
 use tokio::task::JoinSet;
 
 /// How much is copied at once.
-const CHUNK: usize = 256 * 1024;
+pub(crate) const CHUNK: usize = 256 * 1024;
 /// How long a client may take to say what it wants.
 const HEAD_LIMIT: Duration = Duration::from_secs(60);
 
@@ -65,7 +68,7 @@ async fn serve(mut stream: UnixStream, shared: &Shared) -> io::Result<()> {
 }
 
 /// Reads byte by byte up to an end, so that nothing behind it is taken.
-async fn read_until<R: AsyncRead + Unpin>(
+pub(crate) async fn read_until<R: AsyncRead + Unpin>(
     reader: &mut R,
     end: &[u8],
     most: usize,
@@ -97,7 +100,7 @@ async fn serve_http(stream: UnixStream, shared: &Shared, command: String) -> io:
         port: *port,
         command,
     };
-    let mut server = match shared.reach(&wanted).await {
+    let server = match shared.reach(&wanted).await {
         Ok(server) => server,
         Err(Unreached::Refused(reason)) => {
             let text = format!("the sandbox does not allow {}: {reason}", wanted.host);
@@ -113,9 +116,10 @@ async fn serve_http(stream: UnixStream, shared: &Shared, command: String) -> io:
             stream
                 .write_all(b"HTTP/1.1 200 Connection established\r\n\r\n")
                 .await?;
-            join(&mut stream, &mut server).await
+            through(stream, server, shared, &wanted).await
         }
         Request::Forward { head, body, .. } => {
+            let mut server = server;
             server.write_all(&head).await?;
             let mut exactly = (&mut stream).take(body);
             tokio::io::copy(&mut exactly, &mut server).await?;
@@ -152,13 +156,48 @@ async fn serve_socks(mut stream: UnixStream, shared: &Shared, command: String) -
         command,
     };
     match shared.reach(&wanted).await {
-        Ok(mut server) => {
+        Ok(server) => {
             socks::answer(&mut stream, Answer::Done).await?;
-            join(&mut stream, &mut server).await
+            let stream = tokio::io::BufReader::new(stream);
+            through(stream, server, shared, &wanted).await
         }
         Err(Unreached::Refused(_)) => socks::answer(&mut stream, Answer::NotAllowed).await,
         Err(Unreached::Failed(_)) => socks::answer(&mut stream, Answer::Unreachable).await,
     }
+}
+
+/// Connects a client with a server; a TLS connection to a host that credentials are for is looked into.
+async fn through(
+    mut stream: tokio::io::BufReader<UnixStream>,
+    mut server: TcpStream,
+    shared: &Shared,
+    wanted: &Wanted,
+) -> io::Result<()> {
+    let masking = shared.masking.read().clone();
+    let masks = masking
+        .as_deref()
+        .and_then(|masking| Some((masking, masking.masks(&wanted.host, wanted.port)?)));
+    let Some((masking, masks)) = masks else {
+        return join(&mut stream, &mut server).await;
+    };
+    let mut first = [0];
+    let is_tls = tokio::select! {
+        // TLS begins with this byte, from the client.
+        began = stream.fill_buf() => began?.first() == Some(&0x16),
+        // Another protocol, in which the server speaks first.
+        _ = server.peek(&mut first) => false,
+    };
+    if !is_tls {
+        return join(&mut stream, &mut server).await;
+    }
+    let _ = server.set_nodelay(true);
+    let route = Route {
+        host: &wanted.host,
+        port: wanted.port,
+        masking,
+        masks: &masks,
+    };
+    terminate::serve(stream, server, &route).await
 }
 
 /// Copies both ways until both have ended.

@@ -35,6 +35,7 @@ fn place(policy: NetworkPolicy, ask: Option<AskHost>) -> Place {
         policy,
         ask,
         log: Some(folder.path().join("log")),
+        masking: None,
     };
     Place {
         proxy: Proxy::start(options).unwrap(),

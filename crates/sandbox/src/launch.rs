@@ -129,6 +129,17 @@ impl Sandbox {
         self.status().tier
     }
 
+    /// The sandbox of a session of the running program; `None` if the program is not a [helper](crate::offer_helper).
+    #[must_use]
+    pub fn of_program(config_home: &Path, search_path: Option<OsString>) -> Option<Self> {
+        Some(Self::new(SandboxOptions {
+            helper: crate::helper_program()?,
+            state: config_home.join("sandbox"),
+            search_path,
+            only: None,
+        }))
+    }
+
     /// The folder that commands see as `/tmp`. Made if it isn't there yet.
     ///
     /// # Errors
@@ -145,6 +156,18 @@ impl Sandbox {
         let state = self.state()?;
         state.sockets().map_err(|source| SandboxError::State {
             folder: std::env::temp_dir(),
+            source,
+        })
+    }
+
+    /// A new folder for files that commands see instead of others. Goes with the session.
+    ///
+    /// # Errors
+    /// If it can't be made.
+    pub fn mask_folder(&self) -> Result<PathBuf, SandboxError> {
+        let state = self.state()?;
+        state.masks().map_err(|source| SandboxError::State {
+            folder: self.options.state.clone(),
             source,
         })
     }

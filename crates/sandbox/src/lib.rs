@@ -22,6 +22,7 @@ mod domains;
 #[cfg(target_os = "linux")]
 mod filter;
 mod git;
+mod helper_program;
 #[cfg(target_os = "linux")]
 mod inner;
 mod launch;
@@ -46,14 +47,19 @@ pub use domains::{
     Host, HostRule, HostRuleError, HostVerdict, NetworkPolicy, UnixSockets, is_private,
 };
 pub use git::{Repository, repository};
+pub use helper_program::{helper_program, offer_helper};
 #[cfg(target_os = "linux")]
 pub use inner::helper;
 pub use launch::{
     HELPER_FAILED, HELPER_WORD, PROXY_PORTS, Request, Sandbox, SandboxError, SandboxOptions,
     Wrapping,
 };
+pub use mounts::AUTHORITIES;
 pub use policy::ReadOnlyPolicy;
-pub use sandbox_policy::{Absent, Protected, Refusal, ResourceLimits, SandboxPolicy};
+pub use sandbox_policy::{
+    Absent, CredentialPlace, CredentialSource, Masked, Protected, Refusal, ResourceLimits,
+    SandboxPolicy,
+};
 pub use state::remove_everything;
 pub use system::{SystemPaths, repository_folders};
 pub use tier::{Status, Tier};

@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 
 /// Where the socket of the proxy is in a sandbox.
 pub(crate) const PROXY_SOCKET: &str = "/run/lathe/proxy";
+/// Where the certificate authorities are that commands trust, if credentials are masked.
+pub const AUTHORITIES: &str = "/run/lathe/authorities.pem";
 /// Where the helper is in a sandbox.
 pub(crate) const HELPER: &str = "/run/lathe/helper";
 
@@ -31,13 +33,17 @@ pub(crate) enum Mount {
     Memory(PathBuf),
     /// An empty folder that can't be entered.
     Hidden(PathBuf),
+    /// An empty folder whose content can't be listed, for the few things that are mounted in it.
+    Searchable(PathBuf),
+    /// The end of that: from here on nothing can be made in it.
+    Sealed(PathBuf),
 }
 
 impl Mount {
     fn place(&self) -> &Path {
         match self {
             Self::Bind { to, .. } => to,
-            Self::Memory(at) | Self::Hidden(at) => at,
+            Self::Memory(at) | Self::Hidden(at) | Self::Searchable(at) | Self::Sealed(at) => at,
         }
     }
 
@@ -135,6 +141,16 @@ pub(crate) fn plan(
     for path in policy.shown.iter().filter(|path| path.exists()) {
         add(&mut entries, Mount::on_itself(path, false));
     }
+    for masked in policy.masked.iter().filter(|it| it.stand_in.exists()) {
+        if masked.path.exists() || masked.path == Path::new(AUTHORITIES) {
+            let mount = Mount::Bind {
+                from: masked.stand_in.clone(),
+                to: masked.path.clone(),
+                writable: false,
+            };
+            add(&mut entries, mount);
+        }
+    }
     // The state of sandboxes is nobody's business in one.
     if let Some(base) = state.folder().parent() {
         add(&mut entries, Mount::Hidden(base.to_path_buf()));
@@ -142,8 +158,10 @@ pub(crate) fn plan(
     for file in needs.files.iter().filter(|file| file.exists()) {
         entries.push(Mount::on_itself(file, false));
     }
+    let sealed = make_searchable(&mut entries);
     entries.sort_by_key(|mount| depth(mount.place()));
     mounts.extend(entries);
+    mounts.extend(sealed);
     for (from, to) in [(needs.helper, HELPER), (needs.proxy, PROXY_SOCKET)] {
         if let Some(from) = from {
             mounts.push(Mount::Bind {
@@ -154,6 +172,27 @@ pub(crate) fn plan(
         }
     }
     Ok(mounts)
+}
+
+/// Lets what is mounted in hidden folders be reached. Gives the ends of that.
+fn make_searchable(entries: &mut [Mount]) -> Vec<Mount> {
+    let binds: Vec<PathBuf> = entries
+        .iter()
+        .filter(|mount| matches!(mount, Mount::Bind { .. }))
+        .map(|mount| mount.place().to_path_buf())
+        .collect();
+    let mut sealed = Vec::new();
+    for mount in entries {
+        let Mount::Hidden(folder) = mount else {
+            continue;
+        };
+        let inside = |place: &PathBuf| place.starts_with(&*folder) && place != folder;
+        if binds.iter().any(inside) {
+            sealed.push(Mount::Sealed(folder.clone()));
+            *mount = Mount::Searchable(std::mem::take(folder));
+        }
+    }
+    sealed
 }
 
 /// Places that every sandbox has to itself.
@@ -224,6 +263,13 @@ pub(crate) fn bubblewrap_arguments(mounts: &[Mount]) -> Vec<OsString> {
                 "--remount-ro".as_ref(),
                 at.as_os_str(),
             ]),
+            Mount::Searchable(at) => push(&[
+                "--perms".as_ref(),
+                "0711".as_ref(),
+                "--tmpfs".as_ref(),
+                at.as_os_str(),
+            ]),
+            Mount::Sealed(at) => push(&["--remount-ro".as_ref(), at.as_os_str()]),
         }
     }
     words
@@ -246,6 +292,8 @@ pub(crate) fn encode(mounts: &[Mount]) -> OsString {
             } => (b'r', from.as_path(), to),
             Mount::Memory(at) => (b'm', Path::new(""), at),
             Mount::Hidden(at) => (b'h', Path::new(""), at),
+            Mount::Searchable(at) => (b's', Path::new(""), at),
+            Mount::Sealed(at) => (b'e', Path::new(""), at),
         };
         bytes.push(kind);
         for path in [from, to] {
@@ -289,6 +337,8 @@ pub(crate) fn decode(text: &OsStr) -> Vec<Mount> {
                     writable: *kind == b'w',
                 },
                 b'm' => Mount::Memory(to),
+                b's' => Mount::Searchable(to),
+                b'e' => Mount::Sealed(to),
                 _ => Mount::Hidden(to),
             })
         })
@@ -355,6 +405,43 @@ mod tests {
         assert!(position("--perms 0000 --tmpfs /home/.ssh --remount-ro /home/.ssh") > 0);
         assert!(!text.contains("absent"));
         assert_eq!(decode(&encode(&mounts)), mounts);
+    }
+
+    #[test]
+    fn what_is_shown_in_a_hidden_folder_can_be_reached() {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        for name in ["home/.ssh/known_hosts", "home/.aws/credentials", "masked"] {
+            let path = base.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "x").unwrap();
+        }
+        fs::create_dir(base.join("home/.gnupg")).unwrap();
+        let state = State::new(&base.join("state")).unwrap();
+        let mut stubs = Stubs::new(state.folder());
+        let policy = SandboxPolicy {
+            hidden: [".ssh", ".aws", ".gnupg"]
+                .map(|name| base.join("home").join(name))
+                .to_vec(),
+            shown: vec![base.join("home/.ssh/known_hosts")],
+            masked: vec![crate::Masked {
+                path: base.join("home/.aws/credentials"),
+                stand_in: base.join("masked"),
+            }],
+            ..SandboxPolicy::default()
+        };
+        let mounts = plan(&policy, &state, &Needs::default(), &mut stubs).unwrap();
+        assert_eq!(decode(&encode(&mounts)), mounts);
+        let at = |wanted: Mount| mounts.iter().position(|mount| *mount == wanted);
+        for name in [".ssh", ".aws"] {
+            let folder = base.join("home").join(name);
+            let inside = mounts.iter().position(
+                |mount| matches!(mount, Mount::Bind { to, .. } if to.starts_with(&folder)),
+            );
+            assert!(at(Mount::Searchable(folder.clone())) < inside, "{mounts:?}");
+            assert!(inside < at(Mount::Sealed(folder)), "{mounts:?}");
+        }
+        assert!(at(Mount::Hidden(base.join("home/.gnupg"))).is_some());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Of several entries that hold a path, the deepest one counts, so that a folder can be writable in a
 //! protected one. Of two entries for the same path, the stricter one counts.
 
-use crate::domains::NetworkPolicy;
+use crate::domains::{HostRule, NetworkPolicy};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -22,10 +22,46 @@ pub struct SandboxPolicy {
     pub visible: Vec<PathBuf>,
     /// Folders whose content is there to read, and whose changes stay in the sandbox.
     pub caches: Vec<PathBuf>,
+    /// Credentials that commands may use and not see.
+    pub credentials: Vec<CredentialSource>,
+    /// Files that something else stands for.
+    pub masked: Vec<Masked>,
     /// The network.
     pub network: NetworkPolicy,
     /// What the processes may use up.
     pub limits: ResourceLimits,
+}
+
+/// A credential that commands may use and not see.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CredentialSource {
+    /// Where it is.
+    pub place: CredentialPlace,
+    /// The hosts that it is for.
+    pub hosts: Vec<HostRule>,
+}
+
+/// Where a credential is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CredentialPlace {
+    /// In a variable of the environment.
+    Variable(String),
+    /// In a file.
+    File {
+        /// Which.
+        path: PathBuf,
+        /// A regular expression whose group is the credential; without one it is the whole file.
+        pattern: Option<String>,
+    },
+}
+
+/// A file that something else stands for in the sandbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Masked {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What is there instead.
+    pub stand_in: PathBuf,
 }
 
 /// A path that may not be written.
@@ -116,6 +152,23 @@ impl Refusal {
 }
 
 impl SandboxPolicy {
+    /// The variables that hold credentials: commands get stand-ins for them, or nothing.
+    pub fn credential_variables(&self) -> impl Iterator<Item = &str> {
+        self.credentials.iter().filter_map(|it| match &it.place {
+            CredentialPlace::Variable(name) => Some(name.as_str()),
+            CredentialPlace::File { .. } => None,
+        })
+    }
+
+    /// Hides the files with credentials, where nothing can stand for them.
+    pub fn hide_credentials(&mut self) {
+        for source in &self.credentials {
+            if let CredentialPlace::File { path, .. } = &source.place {
+                self.hidden.push(path.clone());
+            }
+        }
+    }
+
     /// Whether a path may be written.
     ///
     /// # Errors
@@ -141,6 +194,9 @@ impl SandboxPolicy {
         let Some(hidden) = deepest(self.hidden.iter(), path) else {
             return Ok(());
         };
+        if self.masked.iter().any(|masked| masked.path == path) {
+            return Ok(());
+        }
         match deepest(self.shown.iter(), path) {
             Some(shown) if depth(shown) > depth(hidden) => Ok(()),
             _ => Err(Refusal::Hidden(hidden.clone())),

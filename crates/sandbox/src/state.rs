@@ -78,6 +78,13 @@ impl State {
         Ok(path)
     }
 
+    /// A new folder for what stands for other files. Goes with the session.
+    pub(crate) fn masks(&self) -> io::Result<PathBuf> {
+        let path = self.folder.join(format!("masks-{:x}", moment()));
+        private_folder(&path)?;
+        Ok(path)
+    }
+
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }

@@ -71,6 +71,13 @@ impl Tier {
         self != Self::None
     }
 
+    /// Whether it protects everything that a command must not change, so that it can be on unless somebody says no.
+    /// (Seatbelt is not among them as long as it hasn't been tried.)
+    #[must_use]
+    pub fn is_strong(self) -> bool {
+        matches!(self, Self::Bubblewrap | Self::Namespaces)
+    }
+
     /// Whether the network can be reached through the proxy, and only so.
     #[must_use]
     pub fn has_proxy(self) -> bool {

@@ -134,10 +134,12 @@ enum Kind {
     NotPermitted,
     /// Something is mounted there.
     Busy,
+    /// It isn't there, as a file of a hidden folder in which another is shown.
+    Missing,
 }
 
 /// The words that programs have for the errors.
-const WORDS: [(&str, Kind); 12] = [
+const WORDS: [(&str, Kind); 14] = [
     ("read-only file system", Kind::ReadOnly),
     ("readonly file system", Kind::ReadOnly),
     ("erofs", Kind::ReadOnly),
@@ -150,6 +152,8 @@ const WORDS: [(&str, Kind); 12] = [
     ("errno 1]", Kind::NotPermitted),
     ("device or resource busy", Kind::Busy),
     ("ebusy", Kind::Busy),
+    ("no such file or directory", Kind::Missing),
+    ("enoent", Kind::Missing),
 ];
 
 /// Words before the name of a host that can't be looked up.
@@ -237,7 +241,7 @@ fn refused(
 /// Whether the policy refuses a path in a way that gives this kind of error.
 fn refused_path(path: &Path, kind: Kind, policy: &SandboxPolicy, tier: Tier) -> Option<Violation> {
     let alone = tier == Tier::Landlock;
-    if kind == Kind::Denied
+    if matches!(kind, Kind::Denied | Kind::Missing)
         && let Err(refusal) = policy.check_read(path)
         && could(path, libc::R_OK)
     {
@@ -248,6 +252,7 @@ fn refused_path(path: &Path, kind: Kind, policy: &SandboxPolicy, tier: Tier) -> 
         Kind::ReadOnly => !alone,
         Kind::Denied | Kind::NotPermitted => alone || tier == Tier::Seatbelt,
         Kind::Busy => true,
+        Kind::Missing => false,
     };
     if !writes {
         return None;
@@ -493,6 +498,10 @@ mod tests {
                 "cat: BASE/home/.ssh/id_rsa: Permission denied",
                 "read BASE/home/.ssh/id_rsa",
             ),
+            (
+                "cat: BASE/home/.ssh/id_rsa: No such file or directory",
+                "read BASE/home/.ssh/id_rsa",
+            ),
         ] {
             assert_eq!(found(&place, line, Tier::Bubblewrap), [wanted], "{line}");
         }
@@ -503,6 +512,7 @@ mod tests {
         let place = place();
         for line in [
             "cat: BASE/w/nothing: No such file or directory",
+            "cat: BASE/home/.ssh/nothing: No such file or directory",
             "bash: ./script: Permission denied",
             "cat: /etc/nothing-at-all: No such file or directory",
             "rm: cannot remove 'BASE/w/x': Device or resource busy",

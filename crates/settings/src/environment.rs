@@ -303,6 +303,7 @@ variables! {
     CaDir: "SSL_CERT_DIR" => "net", "", "A folder of certificate authorities, as `openssl rehash` makes it, instead of the system's. Ignored with `SSL_CERT_FILE`.";
     ClientCertificate: "LATHE_CLIENT_CERT" | "CLAUDE_CODE_CLIENT_CERT" => "net", "", "A PEM file with the certificate that identifies this client to servers that ask for one (mTLS).";
     ClientKey: "LATHE_CLIENT_KEY" | "CLAUDE_CODE_CLIENT_KEY" => "net", "", "A PEM file with the private key of the client certificate; it must not be encrypted.";
+    Sandbox: "LATHE_SANDBOX" => "permissions", "", "`0` runs commands without the sandbox, as `--no-sandbox` does; `1` asks for it, as `sandbox.enabled` does.";
     IsSandbox: "IS_SANDBOX" => "permissions", "", "`1` declares this machine a throw-away sandbox: root may use bypassPermissions.";
     #[harmless] BashDefaultTimeout: "BASH_DEFAULT_TIMEOUT_MS" => "tools", "120000", "The time limit of a shell command that asks for none, in milliseconds.";
     #[harmless] BashMaxTimeout: "BASH_MAX_TIMEOUT_MS" => "tools", "600000", "The longest time limit that a shell command may ask for, in milliseconds.";

@@ -215,6 +215,7 @@ fn harmless_sandbox(key: &str, value: &Value) -> bool {
         "scrubEnvironment" => true,
         "filesystem" => only(value, &["denyWrite", "denyRead"]),
         "network" => only(value, &["deniedDomains"]),
+        "credentials" => only(value, &["env", "files"]),
         _ => false,
     }
 }

@@ -67,6 +67,12 @@ impl TestHome {
         self
     }
 
+    /// Leaves it to settings and the default whether commands run in the sandbox, as it is for users.
+    #[must_use]
+    pub fn sandbox_by_default(self) -> Self {
+        self.variable("LATHE_SANDBOX", "")
+    }
+
     /// The resolved path of the temporary folder.
     #[must_use]
     pub fn root(&self) -> PathBuf {
@@ -153,6 +159,9 @@ impl TestHome {
             .env("LANG", "C.UTF-8")
             // A scripted model answers what a test asks; a test of titles switches them on.
             .env("LATHE_SESSION_TITLES", "0")
+            // Most tests are about questions, rules and processes outside of the sandbox, where commands ask; a
+            // test of the sandbox, or of the default, says so.
+            .env("LATHE_SANDBOX", "0")
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .env("GIT_AUTHOR_NAME", "Test")

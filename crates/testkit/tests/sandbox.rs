@@ -30,7 +30,7 @@ fn run(sandbox: &Value, arguments: &[&str], inputs: &[Value]) -> (TestHome, Vec<
         .iter()
         .map(|input| Reply::tool_use("Bash", input.clone()));
     let server = server(calls.chain([Reply::text("done")]));
-    let home = TestHome::with_server(&server);
+    let home = TestHome::with_server(&server).sandbox_by_default();
     home.git_init();
     home.write("file", "one\n");
     let settings = json!({"sandbox": sandbox});
@@ -113,6 +113,181 @@ fn commands_run_in_the_sandbox_without_a_question_and_get_no_further() {
     }
 }
 
+/// What the model was offered for a command.
+fn offered(server: &BlockingServer) -> Value {
+    let requests = server.message_requests();
+    let tools = requests.first().unwrap().body["tools"].as_array().cloned();
+    let bash = tools
+        .unwrap()
+        .into_iter()
+        .find(|tool| tool["name"] == "Bash");
+    bash.unwrap()["input_schema"]["properties"].clone()
+}
+
+#[test]
+fn commands_run_in_the_sandbox_unless_somebody_says_no_and_that_is_explained_once() {
+    let inputs = || {
+        [
+            Reply::tool_use("Bash", command("cp file copy; cp file ~/outside")),
+            Reply::text("done"),
+        ]
+    };
+    let explained = "Commands run in a sandbox and therefore without a question";
+    let server = server(inputs().into_iter().chain(inputs()));
+    let home = TestHome::with_server(&server).sandbox_by_default();
+    home.write("file", "one\n");
+    let first = home.run(["-p", "go"], "");
+    assert_eq!(first.code(), Some(0), "{first:#?}");
+    assert!(first.stderr.contains(explained), "{first:#?}");
+    assert_eq!(home.read("copy"), "one\n");
+    assert!(!home.home().join("outside").exists());
+    assert!(offered(&server)["dangerouslyDisableSandbox"].is_object());
+    let second = home.run(["-p", "go"], "");
+    assert!(!second.stderr.contains(explained), "{second:#?}");
+    server.finish();
+    // Three ways to say no. Nobody is there to say yes to the command instead.
+    for way in ["flag", "variable", "setting"] {
+        let server = lathe_testkit::server(inputs());
+        let mut home = TestHome::with_server(&server).sandbox_by_default();
+        home.write("file", "one\n");
+        let mut arguments = vec!["-p", "go"];
+        match way {
+            "flag" => arguments.push("--no-sandbox"),
+            "variable" => home = home.variable("LATHE_SANDBOX", "0"),
+            _ => {
+                let settings = json!({"sandbox": {"enabled": false}});
+                home.write(home.config().join("settings.json"), settings.to_string());
+            }
+        }
+        let output = home.run(arguments, "");
+        assert!(!output.stderr.contains(explained), "{way}: {output:#?}");
+        assert!(!home.project().join("copy").exists(), "{way}");
+        assert!(
+            offered(&server)["dangerouslyDisableSandbox"].is_null(),
+            "{way}"
+        );
+        server.finish();
+    }
+}
+
+#[test]
+fn where_only_a_weak_sandbox_can_be_had_it_is_off_by_default() {
+    let home = TestHome::new().sandbox_by_default();
+    // In a sandbox no namespaces can be made: Landlock is what is left.
+    let program = home.command([] as [&str; 0]).get_program().to_owned();
+    let mut command = home.command(["sandbox", "run", "--"]);
+    command.arg(program).args(["sandbox", "status", "--json"]);
+    let output = command.output().unwrap();
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    assert!(
+        found["tier"] == "landlock" && found["active"] == false,
+        "{output:#?}"
+    );
+}
+
+/// A TLS server on this machine that answers every request with its `Authorization` header, and prints it.
+const SECURE_SERVER: &str = r#"
+import http.server, ssl, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        said = self.headers.get("Authorization", "nothing").encode()
+        print("got", said.decode(), flush=True)
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(said)))
+        self.end_headers()
+        self.wfile.write(said)
+    def log_message(self, *words):
+        pass
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+context.load_cert_chain(sys.argv[1], sys.argv[2])
+server.socket = context.wrap_socket(server.socket, server_side=True)
+print("port", server.server_address[1], flush=True)
+server.serve_forever()
+"#;
+
+/// A running TLS server. Ends with the test.
+struct SecureServer {
+    running: lathe_testkit::Running,
+    port: u16,
+}
+
+impl SecureServer {
+    fn start(home: &TestHome) -> Self {
+        let data = lathe_testkit::workspace_root().join("crates/model/tests/data");
+        let mut command = std::process::Command::new("/usr/bin/python3");
+        home.dress(&mut command);
+        command
+            .args(["-c", SECURE_SERVER])
+            .arg(data.join("server.pem"))
+            .arg(data.join("server.key"));
+        let running = lathe_testkit::Running::start(command);
+        running.wait_for_stdout("port ");
+        running.wait_for_stdout("\n");
+        let said = running.stdout_so_far();
+        let port = said.split_whitespace().nth(1).unwrap().parse().unwrap();
+        Self { running, port }
+    }
+}
+
+#[test]
+fn a_token_is_used_in_the_sandbox_and_never_seen_there() {
+    let token = "ghp_real0123456789abcdef";
+    let home = TestHome::new().sandbox_by_default();
+    let (named, other) = (SecureServer::start(&home), SecureServer::start(&home));
+    let fetch = |port: u16| {
+        command(&format!(
+            "curl -sS --noproxy '' -H \"Authorization: Bearer $MY_TOKEN\" https://localhost:{port}/"
+        ))
+    };
+    let server = server([
+        Reply::tool_use(
+            "Bash",
+            command("echo \"[$MY_TOKEN]\"; cat ~/.token; env | sort"),
+        ),
+        Reply::tool_use("Bash", fetch(named.port)),
+        Reply::tool_use("Bash", fetch(other.port)),
+        Reply::text("done"),
+    ]);
+    let authority = lathe_testkit::workspace_root().join("crates/model/tests/data/ca.pem");
+    let home = home
+        .server(&server)
+        .variable("LATHE_EXTRA_CA_CERTS", authority.display().to_string())
+        .variable("MY_TOKEN", token);
+    home.write(home.home().join(".token"), "npm_real0123456789abcdef\n");
+    let settings = json!({"sandbox": {
+        "network": {"allowedDomains": ["localhost"]},
+        "credentials": {
+            "env": ["MY_TOKEN"],
+            "files": ["~/.token"],
+            "hosts": {format!("localhost:{}", named.port): ["MY_TOKEN"]},
+        },
+    }});
+    home.write(home.config().join("settings.json"), settings.to_string());
+    let output = home.run(["-p", "go"], "");
+    assert_eq!(output.code(), Some(0), "{output:#?}");
+    let found = results(&server);
+    for (text, _) in &found {
+        assert!(!text.contains("real0123456789"), "{text}");
+    }
+    assert!(
+        found[0].0.contains("[ghp_") && found[0].0.contains("npm_"),
+        "{found:?}"
+    );
+    // The server got the token, and its answer has the stand-in again.
+    named
+        .running
+        .wait_for_stdout(&format!("got Bearer {token}\n"));
+    assert!(
+        found[1].0.contains("Bearer ghp_") && !found[1].1,
+        "{found:?}"
+    );
+    // A host that it isn't for gets nothing: the connection isn't looked into, and its authority isn't known inside.
+    assert!(found[2].1, "{found:?}");
+    assert!(!other.running.stdout_so_far().contains("got"), "{found:?}");
+    server.finish();
+}
+
 #[test]
 fn an_ordinary_failure_is_not_reported_as_a_violation() {
     let (_home, results) = run(
@@ -149,7 +324,7 @@ fn folders_of_settings_open_and_close_the_sandbox() {
         Reply::tool_use("Bash", command("echo x > closed/x")),
         Reply::text("done"),
     ]);
-    let home = TestHome::with_server(&server);
+    let home = TestHome::with_server(&server).sandbox_by_default();
     home.write(home.home().join("private"), "PRIVATE");
     home.write("closed/file", "x");
     std::fs::create_dir_all(home.home().join("open")).unwrap();
@@ -178,6 +353,7 @@ fn secrets_of_the_environment_stay_outside() {
         Reply::text("done"),
     ]);
     let home = TestHome::with_server(&server)
+        .sandbox_by_default()
         .variable("MY_API_KEY", "k1")
         .variable("INTERNAL_NAME", "k2")
         .variable("PLAIN", "seen");
@@ -250,7 +426,7 @@ fn a_command_leaves_the_sandbox_only_by_a_persons_word() {
     assert!(!home.home().join("outside").exists());
     // A person says yes.
     let server = server([Reply::tool_use("Bash", leaves), Reply::text("done")]);
-    let home = TestHome::with_server(&server);
+    let home = TestHome::with_server(&server).sandbox_by_default();
     home.write("file", "one\n");
     home.write(
         home.config().join("settings.json"),
@@ -279,7 +455,7 @@ fn a_command_that_the_sandbox_stopped_runs_outside_if_a_person_says_so() {
         Reply::tool_use("Bash", command("cp file ~/outside")),
         Reply::text("done"),
     ]);
-    let home = TestHome::with_server(&server);
+    let home = TestHome::with_server(&server).sandbox_by_default();
     home.write("file", "one\n");
     home.write(
         home.config().join("settings.json"),
@@ -348,11 +524,11 @@ fn the_command_line_switches_the_sandbox_off() {
 #[test]
 fn the_sandbox_is_reported() {
     let server = server([Reply::text("yes"), Reply::text("yes")]);
-    let home = TestHome::with_server(&server);
+    let home = TestHome::with_server(&server).sandbox_by_default();
     let status = home.run(["sandbox", "status", "--json"], "");
     let found: Value = serde_json::from_str(&status.stdout).unwrap();
     assert_ne!(found["tier"], "none", "{found}");
-    assert_eq!(found["active"], false);
+    assert_eq!(found["active"], true, "{found}");
     let settings = json!({"sandbox": {"enabled": true, "failIfUnavailable": true}});
     home.write(home.config().join("settings.json"), settings.to_string());
     let mut session = StreamJson::start(&home, [] as [&str; 0]);
@@ -412,7 +588,7 @@ fn hosts_are_asked_about_and_remembered() {
         Reply::tool_use("Bash", command(&fetch("169.254.169.254"))),
         Reply::text("done"),
     ]);
-    let home = TestHome::with_server(&server);
+    let home = TestHome::with_server(&server).sandbox_by_default();
     let settings = json!({"sandbox": {"enabled": true, "network": {
         "allowedDomains": [format!("127.0.0.1:{port}")], "deniedDomains": ["denied.example"]}}});
     home.write(home.config().join("settings.json"), settings.to_string());
@@ -469,7 +645,7 @@ fn hosts_are_asked_about_and_remembered() {
 
 #[test]
 fn a_command_is_run_and_explained_on_the_command_line() {
-    let home = TestHome::new();
+    let home = TestHome::new().sandbox_by_default();
     home.write("file", "one\n");
     let output = home.run(
         [
@@ -515,9 +691,13 @@ fn a_command_is_run_and_explained_on_the_command_line() {
         .code(),
         Some(2)
     );
+    home.write(
+        home.config().join("settings.json"),
+        json!({"sandbox": {"enabled": false}}).to_string(),
+    );
     let output = home.run(["sandbox", "explain", "npm install"], "");
     assert!(output.stdout.contains("the sandbox is off"), "{output:#?}");
-    let settings = json!({"sandbox": {"enabled": true, "excludedCommands": ["docker"]}});
+    let settings = json!({"sandbox": {"excludedCommands": ["docker"]}});
     home.write(home.config().join("settings.json"), settings.to_string());
     for (command, words) in [
         ("npm install", "runs in the sandbox, without a question"),

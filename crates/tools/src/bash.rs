@@ -27,7 +27,11 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 /// Runs a shell command.
-pub struct Bash;
+#[derive(Debug, Clone, Copy)]
+pub struct Bash {
+    /// Whether a command can ask to leave the sandbox: only where there is one, and settings allow it.
+    pub can_leave_sandbox: bool,
+}
 
 /// The command, and how to run it.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -95,6 +99,14 @@ impl Tool for Bash {
 
     fn description(&self) -> &'static str {
         include_str!("bash.md")
+    }
+
+    fn withheld_fields(&self) -> &'static [&'static str] {
+        if self.can_leave_sandbox {
+            &[]
+        } else {
+            &["dangerouslyDisableSandbox"]
+        }
     }
 
     fn traits(&self, input: &Input) -> CallTraits {

@@ -55,7 +55,9 @@ pub trait LateTools: Send + Sync {
 #[must_use]
 pub fn builtin() -> ToolRegistry {
     let mut registry = ToolRegistry::new();
-    registry.add(Bash);
+    registry.add(Bash {
+        can_leave_sandbox: true,
+    });
     registry.add(Edit);
     registry.add(Glob);
     registry.add(Grep);

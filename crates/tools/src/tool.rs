@@ -185,6 +185,11 @@ pub trait Tool: Send + Sync + 'static {
     /// Puts in what the session knows and the model needn't say, before anyone else sees the input.
     fn fill_in(&self, _input: &mut Value, _context: &ToolContext) {}
 
+    /// Fields of the input that are not offered and have no effect, because they mean nothing where the tool is.
+    fn withheld_fields(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// The traits of a call with this input.
     fn traits(&self, _input: &Self::Input) -> CallTraits {
         CallTraits::default()
@@ -318,7 +323,16 @@ impl<T: Tool> DynTool for Erased<T> {
     }
 
     fn input_schema(&self) -> &Value {
-        self.schema.get_or_init(input::schema_of::<T::Input>)
+        self.schema.get_or_init(|| {
+            let mut schema = input::schema_of::<T::Input>();
+            let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+            if let Some(properties) = properties {
+                for field in self.tool.withheld_fields() {
+                    properties.shift_remove(*field);
+                }
+            }
+            schema
+        })
     }
 
     fn result_limit(&self) -> Option<usize> {
@@ -334,7 +348,13 @@ impl<T: Tool> DynTool for Erased<T> {
         value: Value,
         context: &ToolContext,
     ) -> Result<Box<dyn PreparedCall>, ToolError> {
-        let value = input::rename_fields(value, self.tool.field_aliases());
+        let mut value = input::rename_fields(value, self.tool.field_aliases());
+        // Models that know the field from elsewhere may send it all the same.
+        if let Value::Object(fields) = &mut value {
+            for field in self.tool.withheld_fields() {
+                fields.shift_remove(*field);
+            }
+        }
         let mut value = input::fit(value, self.input_schema(), self.tool.name())?;
         for field in self.tool.path_fields() {
             if let Some(Value::String(path)) = value.get_mut(*field) {

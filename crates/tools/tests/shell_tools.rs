@@ -60,7 +60,9 @@ impl Fixture {
             environment,
         );
         let mut tools = ToolRegistry::new();
-        tools.add(Bash);
+        tools.add(Bash {
+            can_leave_sandbox: true,
+        });
         tools.add(TaskOutput);
         tools.add(TaskStop);
         Self {

@@ -5,13 +5,14 @@ use crate::conversation::hook_points::HookPoints;
 use crate::conversation::questions::{Answer, HookMay, Questions};
 use futures::FutureExt as _;
 use lathe_permissions::Permissions;
+use lathe_protocol::event::NoticeLevel;
 use lathe_protocol::ids::{AgentId, RequestId, ToolUseId};
 use lathe_protocol::permission::{
     Behavior, DecisionReason, PermissionMode, PermissionReply, PermissionRequest, PermissionUpdate,
     RuleSource, RuleValue,
 };
-use lathe_proxy::{AskHost, HostAnswer, Proxy, ProxyOptions, Wanted};
-use lathe_sandbox::{Host, NetworkPolicy, Sandbox};
+use lathe_proxy::{AskHost, HostAnswer, MaskError, Prepared, Proxy, ProxyOptions, Wanted};
+use lathe_sandbox::{CredentialSource, Host, NetworkPolicy, Sandbox, SandboxError, SandboxPolicy};
 use lathe_shell::run::SandboxedNetwork;
 use parking_lot::Mutex;
 use serde_json::json;
@@ -22,6 +23,8 @@ use tokio_util::sync::CancellationToken;
 #[derive(Default)]
 pub(crate) struct SandboxNetwork {
     proxy: Mutex<Option<Arc<Proxy>>>,
+    /// What commands see of credentials, by the settings that it was made for.
+    masks: Mutex<Option<(Vec<CredentialSource>, Arc<Prepared>)>>,
 }
 
 impl SandboxNetwork {
@@ -31,12 +34,15 @@ impl SandboxNetwork {
         calls: &CallEnvironment,
         sandbox: &Sandbox,
         policy: &NetworkPolicy,
+        masks: Option<&Arc<Prepared>>,
         call: &ToolUseId,
     ) -> Option<SandboxedNetwork> {
+        let masking = masks.map(|masks| Arc::clone(&masks.masking));
         let mut proxy = self.proxy.lock();
         let proxy = match &*proxy {
             Some(proxy) => {
                 proxy.set_policy(policy.clone());
+                proxy.set_masking(masking);
                 Arc::clone(proxy)
             }
             None => {
@@ -48,6 +54,7 @@ impl SandboxNetwork {
                     policy: policy.clone(),
                     ask: Some(asking(calls)),
                     log: Some(calls.permissions.snapshot().config_home.join("sandbox.log")),
+                    masking,
                 };
                 let started = Proxy::start(options)
                     .inspect_err(|error| tracing::warn!(%error, "the sandbox has no network"));
@@ -60,6 +67,70 @@ impl SandboxNetwork {
             refused: Arc::new(move |name: &str| proxy.take_refused(name)),
         })
     }
+}
+
+impl SandboxNetwork {
+    /// Stand-ins for the credentials of a policy; `None` if there are none, or none can be made. The policy then
+    /// hides what it can't mask.
+    pub(super) fn masks(
+        &self,
+        calls: &CallEnvironment,
+        sandbox: &Sandbox,
+        policy: &mut SandboxPolicy,
+    ) -> Option<Arc<Prepared>> {
+        if policy.credentials.is_empty() {
+            return None;
+        }
+        let mut masks = self.masks.lock();
+        let known = masks.as_ref().filter(|(of, _)| *of == policy.credentials);
+        let prepared = match known {
+            Some((_, prepared)) => Some(Arc::clone(prepared)),
+            None if sandbox.tier().has_proxy() => {
+                let warn = |text: String| calls.events.notice(NoticeLevel::Warning, text);
+                let made = prepare(calls, sandbox, &policy.credentials);
+                let made = made.map_err(|error| warn(error.to_string())).ok();
+                for problem in made.iter().flat_map(|made| &made.problems) {
+                    warn(format!("sandbox.credentials: {problem}"));
+                }
+                made.map(Arc::new)
+            }
+            None => None,
+        };
+        match &prepared {
+            Some(prepared) => {
+                policy.masked.extend(prepared.files.iter().cloned());
+                policy.hidden.extend(prepared.hidden.iter().cloned());
+            }
+            None => policy.hide_credentials(),
+        }
+        *masks = prepared
+            .clone()
+            .map(|prepared| (policy.credentials.clone(), prepared));
+        prepared
+    }
+}
+
+/// Why there are no stand-ins.
+#[derive(Debug, thiserror::Error)]
+enum NoMasks {
+    #[error(transparent)]
+    Mask(#[from] MaskError),
+    #[error(transparent)]
+    Folder(#[from] SandboxError),
+    #[error("credentials can't be masked: {0}")]
+    Network(#[from] lathe_net::NetError),
+}
+
+fn prepare(
+    calls: &CallEnvironment,
+    sandbox: &Sandbox,
+    sources: &[CredentialSource],
+) -> Result<Prepared, NoMasks> {
+    let environment = &calls.tools.environment;
+    let folder = sandbox.mask_folder()?;
+    let tls = lathe_net::Network::of(environment).tls()?;
+    let variable = |name: &str| environment.variables.get(name).cloned();
+    Ok(lathe_proxy::prepare(sources, variable, &folder, tls)?)
 }
 
 /// Who answers questions of a conversation's commands.

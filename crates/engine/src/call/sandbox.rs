@@ -29,23 +29,24 @@ impl Pipeline {
         {
             return None;
         }
-        let (policy, _) = sandbox::policy(&context);
+        let (mut policy, _) = sandbox::policy(&context);
         let session = Arc::clone(self.calls.tools.sandbox.as_ref()?);
+        let (calls, network) = (&self.calls, &self.calls.network);
+        let masks = network.masks(calls, &session, &mut policy);
         let network = if session.tier().has_proxy() {
-            let calls = &self.calls;
-            calls
-                .network
-                .way_out(calls, &session, &policy.network, &self.id)
+            network.way_out(calls, &session, &policy.network, masks.as_ref(), &self.id)
         } else {
             None
         };
+        let mut scrubbed = context.sandbox.settings.scrub_environment.clone();
+        scrubbed.extend(policy.credential_variables().map(str::to_owned));
         Some(Arc::new(SandboxedRun {
             sandbox: session,
             policy: Arc::new(policy),
             network,
-            scrubbed: context.sandbox.settings.scrub_environment.clone(),
+            scrubbed,
             ignored: sandbox::ignored(&context.sandbox.settings, command),
-            replaced: Vec::new(),
+            replaced: masks.map_or_else(Vec::new, |masks| masks.variables.clone()),
         }))
     }
 

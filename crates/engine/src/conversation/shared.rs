@@ -220,10 +220,10 @@ impl ConversationShared {
     }
 
     /// The tier of the sandbox that commands run in.
-    fn sandbox_tier(&self) -> Option<String> {
+    pub(crate) fn sandbox_tier(&self) -> Option<&'static str> {
         let on = self.permissions.snapshot().sandbox.bash_sandboxed;
         let sandbox = self.tools.sandbox.as_ref().filter(|_| on)?;
-        Some(sandbox.tier().name().to_owned())
+        Some(sandbox.tier().name())
     }
 
     /// The facts that a face gets at the start of a turn.
@@ -258,7 +258,7 @@ impl ConversationShared {
             output_style: self.integrations.extensions.style_name(),
             plugins: self.session.plugins.loaded().frames(),
             plugin_errors: self.session.plugins.loaded().error_frames(),
-            sandbox: self.sandbox_tier(),
+            sandbox: self.sandbox_tier().map(str::to_owned),
             ..self.session.init.clone()
         }
     }

@@ -14,6 +14,7 @@ use crate::session::events::{self, EventSink, EventStream};
 use lathe_hooks::HookRegistry;
 use lathe_model::{Catalog, Provider, RecoveryPolicy};
 use lathe_permissions::Permissions;
+use lathe_permissions::sandbox::Wish;
 use lathe_permissions::settings::SettingsStore;
 use lathe_protocol::event::Event;
 use lathe_settings::Variable;
@@ -51,6 +52,8 @@ pub(super) async fn equip(mut loaded: Loaded) -> Result<Equipped, OpenError> {
         remarks,
         ..
     } = &mut loaded;
+    let wish = Wish::of(settings, options.permissions.no_sandbox, environment);
+    let sandbox = super::sandbox::sandbox(places, wish);
     let (events, stream) = events::channel();
     let transcript = transcript(places, options, &events)?;
     let mut catalog = directory_catalog(environment, settings, remarks);
@@ -88,16 +91,10 @@ pub(super) async fn equip(mut loaded: Loaded) -> Result<Equipped, OpenError> {
         &transcript,
         options.model.effort.as_deref(),
     );
-    tools.sandbox = super::sandbox::sandbox(places);
-    let switched_off = options.permissions.no_sandbox;
-    let facts = super::sandbox::facts(settings, switched_off, tools.sandbox.as_ref());
-    super::sandbox::check(
-        settings,
-        &facts,
-        switched_off,
-        tools.sandbox.as_ref(),
-        remarks,
-    )?;
+    let facts = super::sandbox::facts(settings, wish, sandbox.as_ref());
+    let config_home = &places.config_home;
+    super::sandbox::check(&facts, wish, sandbox.as_ref(), config_home, remarks)?;
+    tools.sandbox = sandbox;
     permissions.update_context(|context| context.sandbox = facts);
     let language = Language::new(
         settings,

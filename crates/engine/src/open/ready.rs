@@ -30,8 +30,9 @@ use lathe_protocol::event::SessionInit;
 use lathe_settings::instructions::{InstructionOptions, Instructions, ReadCheck, largest_file};
 use lathe_settings::schema::MemoryExtraction;
 use lathe_settings::{Environment, Places, Resolved, Source, Variable};
-use lathe_tools::ToolRegistry;
+use lathe_tools::bash::Bash;
 use lathe_tools::structured_output::StructuredOutput;
+use lathe_tools::{DynTool, Erased, ToolRegistry};
 use parking_lot::RwLock;
 use std::sync::Arc;
 
@@ -183,7 +184,6 @@ fn begin(
     }
 }
 
-/// The tools that the model may call, and those that are loaded on demand.
 /// Tools that do nothing but ask a person.
 const ASKING: [&str; 3] = [
     lathe_tools::ask_user_question::NAME,
@@ -191,6 +191,7 @@ const ASKING: [&str; 3] = [
     lathe_tools::plan_mode::EXIT,
 ];
 
+/// The tools that the model may call, and those that are loaded on demand.
 fn tools(
     equipped: &mut Equipped,
     agents: &AgentCatalog,
@@ -211,6 +212,13 @@ fn tools(
         &mut loaded.remarks,
     );
     let mut registry = offered(&loaded.options, agents, &loaded.environment, language, web)?;
+    let sandbox = permissions.snapshot().sandbox.clone();
+    if registry.find("Bash").is_some() && (sandbox.stays || !sandbox.bash_sandboxed) {
+        let kept: Arc<dyn DynTool> = Arc::new(Erased::new(Bash {
+            can_leave_sandbox: false,
+        }));
+        registry.replace(|tool| tool.name() == "Bash", vec![kept]);
+    }
     if lathe_permissions::settings::denies_questions(&loaded.settings) {
         registry.retain(|tool| !ASKING.contains(&tool.name()));
     }

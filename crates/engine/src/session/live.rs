@@ -6,8 +6,10 @@ use crate::conversation::ConversationShared;
 use crate::open::{command_variables, with_settings};
 use crate::turn::models::{self, NotAvailable};
 use lathe_permissions::PermissionContext;
+use lathe_permissions::sandbox::Wish;
 use lathe_protocol::event::{Event, NoticeLevel, TaskNotice, TaskStatus, TaskUsage};
 use lathe_protocol::permission::{PermissionUpdate, RuleSource};
+use lathe_sandbox::Tier;
 use lathe_settings::watch::SettingsWatcher;
 use lathe_settings::write::OwnWrites;
 use lathe_settings::{LoadOptions, Places, Problem, Resolved, Source};
@@ -248,10 +250,15 @@ fn apply(shared: &ConversationShared, settings: &Resolved) {
     let instead = shared.permissions.restrict_modes(settings);
     shared.permissions.reload(&rules, outside);
     let switched_off = shared.session.settings.no_sandbox;
-    let facts = crate::open::sandbox::facts(settings, switched_off, shared.tools.sandbox.as_ref());
-    shared
-        .permissions
-        .update_context(|context| context.sandbox = facts);
+    let wish = Wish::of(settings, switched_off, &shared.tools.environment);
+    let sandbox = shared.tools.sandbox.as_ref();
+    let mut facts = crate::open::sandbox::facts(settings, wish, sandbox);
+    shared.permissions.update_context(|context| {
+        if let Some(on) = context.sandbox.switched {
+            facts.switch(on, sandbox.map_or(Tier::None, |sandbox| sandbox.tier()));
+        }
+        context.sandbox = facts;
+    });
     if let Some(mode) = instead {
         shared.events.send(Event::ModeChanged(mode));
         shared.events.notice(

@@ -4,12 +4,12 @@ use super::{load_options, places, print};
 use crate::error::{CliError, Kinded as _, Outcome};
 use clap::{Args, Subcommand};
 use lathe_headless::exit::Exit;
-use lathe_permissions::sandbox::{SandboxFacts, policy};
+use lathe_permissions::sandbox::{SandboxFacts, Wish, policy};
 use lathe_permissions::settings::context_of;
 use lathe_permissions::{PermissionContext, cli};
 use lathe_process::Command;
-use lathe_proxy::{Proxy, ProxyOptions};
-use lathe_sandbox::{Request, Sandbox, SandboxOptions, SandboxPolicy, Tier};
+use lathe_proxy::{Prepared, Proxy, ProxyOptions};
+use lathe_sandbox::{Request, Sandbox, SandboxPolicy, Tier};
 use lathe_settings::environment::looks_secret;
 use lathe_settings::schema::SandboxSettings;
 use lathe_settings::trust_store::TrustStore;
@@ -71,13 +71,9 @@ pub(crate) async fn run(environment: Environment, arguments: SandboxArguments) -
 }
 
 fn sandbox(places: &Places) -> Result<Sandbox, CliError> {
-    let helper = std::env::current_exe().or_failure()?;
-    Ok(Sandbox::new(SandboxOptions {
-        helper,
-        state: places.config_home.join("sandbox"),
-        search_path: places.environment.foreign("PATH").map(Into::into),
-        only: None,
-    }))
+    let search_path = places.environment.foreign("PATH").map(Into::into);
+    Sandbox::of_program(&places.config_home, search_path)
+        .ok_or_else(|| CliError::failure("the program doesn't find its own file"))
 }
 
 fn configured(settings: &Resolved) -> SandboxSettings {
@@ -89,12 +85,12 @@ fn context(
     places: &Places,
     settings: &Resolved,
     configured: &SandboxSettings,
-    on: bool,
+    wish: Wish,
+    tier: Tier,
 ) -> PermissionContext {
     let trusted = TrustStore::new(places).is_trusted(&places.project);
     let (mut context, _) = context_of(places, settings, trusted);
-    let tier = if on { Tier::Bubblewrap } else { Tier::None };
-    context.sandbox = SandboxFacts::new(configured, on, tier);
+    context.sandbox = SandboxFacts::new(configured, wish, tier);
     context
 }
 
@@ -108,13 +104,14 @@ async fn run_command(
         Some(file) => read_policy(&file)?,
         None => configured(settings),
     };
-    let context = context(places, settings, &configured, true);
-    let (policy, problems) = policy(&context);
+    let sandbox = sandbox(places)?;
+    let context = context(places, settings, &configured, Wish::On, sandbox.tier());
+    let (mut policy, problems) = policy(&context);
     if let Some(problem) = problems.first() {
         return Err(CliError::usage(problem.clone()));
     }
-    let sandbox = sandbox(places)?;
-    let proxy = proxy(&sandbox, &policy, places)?;
+    let masks = masks(&sandbox, &mut policy, places)?;
+    let proxy = proxy(&sandbox, &policy, masks.as_ref(), places)?;
     let socket = proxy.as_ref().map(Proxy::socket);
     let request = Request {
         directory: &places.environment.cwd,
@@ -130,13 +127,16 @@ async fn run_command(
         return Err(CliError::usage("there is no command"));
     };
     let environment = lathe_process::inherited_environment();
+    let scrubbed =
+        |name: &str| looks_secret(name) || policy.credential_variables().any(|known| known == name);
     let kept = environment
         .into_iter()
-        .filter(|(name, _)| name.to_str().is_none_or(|name| !looks_secret(name)));
+        .filter(|(name, _)| name.to_str().is_none_or(|name| !scrubbed(name)));
+    let stand_ins = masks.iter().flat_map(|masks| masks.variables.clone());
     let command = Command::new(program)
         .arguments(arguments.iter().cloned())
         .without_inherited_environment()
-        .variables(kept)
+        .variables(kept.chain(stand_ins))
         .directory(&places.environment.cwd)
         .sandboxed(&wrapping);
     let waiting = lathe_spawn::blocking(move || command.foreground());
@@ -146,10 +146,37 @@ async fn run_command(
     Ok(Exit::Program(code.unwrap_or(1)))
 }
 
+/// Stand-ins for the credentials of a policy.
+fn masks(
+    sandbox: &Sandbox,
+    policy: &mut SandboxPolicy,
+    places: &Places,
+) -> Result<Option<Prepared>, CliError> {
+    if policy.credentials.is_empty() {
+        return Ok(None);
+    }
+    if !sandbox.tier().has_proxy() {
+        policy.hide_credentials();
+        return Ok(None);
+    }
+    let folder = sandbox.mask_folder().or_failure()?;
+    let network = lathe_net::Network::of(&places.environment);
+    let variable = |name: &str| places.environment.variables.get(name).cloned();
+    let tls = network.tls().or_failure()?;
+    let masks = lathe_proxy::prepare(&policy.credentials, variable, &folder, tls).or_failure()?;
+    if let Some(problem) = masks.problems.first() {
+        return Err(CliError::usage(format!("sandbox.credentials: {problem}")));
+    }
+    policy.masked.extend(masks.files.iter().cloned());
+    policy.hidden.extend(masks.hidden.iter().cloned());
+    Ok(Some(masks))
+}
+
 /// The way to the hosts that rules allow. Nobody is asked about others.
 fn proxy(
     sandbox: &Sandbox,
     policy: &SandboxPolicy,
+    masks: Option<&Prepared>,
     places: &Places,
 ) -> Result<Option<Proxy>, CliError> {
     if !sandbox.tier().has_proxy() {
@@ -160,6 +187,7 @@ fn proxy(
         policy: policy.network.clone(),
         ask: None,
         log: Some(places.config_home.join("sandbox.log")),
+        masking: masks.map(|masks| std::sync::Arc::clone(&masks.masking)),
     };
     Ok(Some(Proxy::start(options).or_failure()?))
 }
@@ -179,8 +207,9 @@ fn status(places: &Places, settings: &Resolved, as_json: bool) -> Outcome {
     let sandbox = sandbox(places)?;
     let found = sandbox.status();
     let configured = configured(settings);
-    let enabled = configured.enabled == Some(true);
-    let context = context(places, settings, &configured, enabled);
+    let wish = Wish::of(settings, false, &places.environment);
+    let context = context(places, settings, &configured, wish, found.tier);
+    let active = context.sandbox.bash_sandboxed;
     let (policy, problems) = policy(&context);
     if as_json {
         let paths = |paths: &[PathBuf]| {
@@ -196,8 +225,8 @@ fn status(places: &Places, settings: &Resolved, as_json: bool) -> Outcome {
             .collect();
         let value = json!({
             "tier": found.tier.name(),
-            "enabled": enabled,
-            "active": enabled && found.tier.confines(),
+            "enabled": wish == Wish::On || active,
+            "active": active,
             "missing": found.missing,
             "bubblewrap": found.bubblewrap,
             "autoAllowBashIfSandboxed": context.sandbox.auto_allow,
@@ -215,10 +244,12 @@ fn status(places: &Places, settings: &Resolved, as_json: bool) -> Outcome {
     for missing in &found.missing {
         let _ = writeln!(text, "           {missing}");
     }
-    let state = match (enabled, found.tier.confines()) {
-        (true, true) => "on: commands run in the sandbox",
-        (true, false) => "asked for by settings, but none can be had here",
-        (false, _) => "off (sandbox.enabled in settings switches it on)",
+    let state = match (wish, active) {
+        (Wish::On, true) => "on: commands run in the sandbox",
+        (_, true) => "on by default: commands run in the sandbox",
+        (Wish::On, false) => "asked for by settings, but none can be had here",
+        (Wish::Default, false) => "off: what can be had here is on only if sandbox.enabled says so",
+        (Wish::Off, _) => "off (sandbox.enabled in settings switches it on)",
     };
     let _ = writeln!(text, "sandbox:   {state}");
     policy_text(&policy, &mut text);
@@ -253,14 +284,14 @@ fn policy_text(policy: &SandboxPolicy, text: &mut String) {
 
 fn explain(places: &Places, settings: &Resolved, command: &str) -> Outcome {
     let configured = configured(settings);
-    let available = sandbox(places)?.tier().confines();
-    let enabled = configured.enabled == Some(true) && available;
-    let context = context(places, settings, &configured, enabled);
+    let tier = sandbox(places)?.tier();
+    let wish = Wish::of(settings, false, &places.environment);
+    let context = context(places, settings, &configured, wish, tier);
     let analysis = lathe_shell::analysis::analyse(command, context.shell);
     let facts = &context.sandbox;
-    let place = if !available {
+    let place = if !tier.confines() {
         "no sandbox can be had here, so it runs without one"
-    } else if !enabled {
+    } else if !facts.bash_sandboxed {
         "the sandbox is off (sandbox.enabled), so it runs without one"
     } else if facts.excludes(&analysis, &context.home) {
         "it runs outside the sandbox: every part of it is in sandbox.excludedCommands"

@@ -164,7 +164,7 @@ fn mount_all(task: &Task) -> io::Result<()> {
     for mount in &task.mounts {
         let from = match mount {
             Mount::Bind { from, .. } => Some((open_path(from)?, from.is_dir())),
-            Mount::Memory(_) | Mount::Hidden(_) => None,
+            Mount::Memory(_) | Mount::Hidden(_) | Mount::Searchable(_) | Mount::Sealed(_) => None,
         };
         held.push(Held { mount, from });
     }
@@ -218,7 +218,11 @@ fn put(held: &Held<'_>) -> io::Result<()> {
             set_attributes(to, *writable, *folder).or_else(|_| set_attributes(to, *writable, false))
         }
         (Mount::Memory(at), _) => memory(at, c"mode=755"),
-        (Mount::Hidden(at), _) if !at.exists() => Ok(()),
+        (Mount::Hidden(at) | Mount::Searchable(at) | Mount::Sealed(at), _) if !at.exists() => {
+            Ok(())
+        }
+        (Mount::Searchable(at), _) => memory(at, c"mode=711"),
+        (Mount::Sealed(at), _) => set_attributes(at, false, false),
         (Mount::Hidden(at), _) => {
             memory(at, c"mode=000")?;
             set_attributes(at, false, false)

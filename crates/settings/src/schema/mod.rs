@@ -18,7 +18,9 @@ pub use models::{
     CacheSetting, CacheStyle, Effort, ModelSettings, PriceSettings, ProviderKind, ProviderModels,
     ProviderSettings, QuirkSettings, Thinking, ThinkingMode, key_variables,
 };
-pub use sandbox::{SandboxFilesystem, SandboxNetwork, SandboxSettings};
+pub use sandbox::{
+    CredentialFile, SandboxCredentials, SandboxFilesystem, SandboxNetwork, SandboxSettings,
+};
 pub use tables::{
     ALIASES, ANY_TRUE, FINAL, INNER_ALIASES, MANAGED_ONLY, PERSONAL, READ_CLAUDE_HOME,
     REPLACED_LISTS, RESTRICTING, WORDS,

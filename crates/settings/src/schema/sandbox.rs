@@ -30,6 +30,9 @@ pub struct SandboxSettings {
     /// The part of the network that is reachable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<SandboxNetwork>,
+    /// Credentials that commands can use and not see: the proxy puts them into requests to the hosts that they are for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub credentials: Option<SandboxCredentials>,
     /// Patterns of environment variables that commands don't see, beside the built-in ones.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub scrub_environment: Vec<String>,
@@ -43,6 +46,50 @@ pub struct SandboxSettings {
     #[serde(flatten)]
     #[schemars(skip)]
     pub extra: Extra,
+}
+
+/// Credentials that a sandboxed command can use and not see.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SandboxCredentials {
+    /// Variables of the environment: commands get a stand-in of the same length.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub env: Vec<String>,
+    /// Files: a path whose whole content is one token, or a path with a pattern.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<CredentialFile>,
+    /// For which hosts credentials are: a host, and the variables and paths of files whose values it gets in headers.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub hosts: BTreeMap<String, Vec<String>>,
+    /// Keys that this version doesn't know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub extra: Extra,
+}
+
+/// A file with a credential.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum CredentialFile {
+    /// The whole file is one token.
+    Whole(String),
+    /// A part of the file is.
+    Part {
+        /// The file.
+        path: String,
+        /// A regular expression whose only group is the token.
+        pattern: String,
+    },
+}
+
+impl CredentialFile {
+    /// The path, as it is written.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        match self {
+            Self::Whole(path) | Self::Part { path, .. } => path,
+        }
+    }
 }
 
 /// The part of the file system that a sandboxed command reaches.

@@ -34,6 +34,7 @@ struct Told {
     effort: Option<String>,
     vim: Option<&'static str>,
     branch: Option<String>,
+    sandbox: Option<&'static str>,
     agents: usize,
 }
 
@@ -56,8 +57,14 @@ fn told(app: &App) -> Told {
             .and_then(|session| session.model().effort()),
         vim: app.prompt.vim.as_ref().map(Vim::label),
         branch: app.session.branch.clone(),
+        sandbox: sandbox_tier(app),
         agents: app.session.agents.len(),
     }
+}
+
+/// The tier of the sandbox that commands run in.
+pub(crate) fn sandbox_tier(app: &App) -> Option<&'static str> {
+    app.engine.handle.as_ref()?.permissions().sandbox_tier()
 }
 
 /// The user's status line is asked for a moment later.
@@ -96,6 +103,7 @@ pub(crate) fn start(app: &mut App) {
         + 0.0;
     let tokens = |count: fn(&ModelUsage) -> u64| totals.models.values().map(count).sum::<u64>();
     let used = usage.used();
+    let sandbox = session.permissions().sandbox_tier();
     let percentage = used.saturating_mul(100) / usage.window.max(1);
     let input = serde_json::json!({
         "hook_event_name": "Status",
@@ -111,7 +119,7 @@ pub(crate) fn start(app: &mut App) {
         "vim": app.prompt.vim.as_ref().map(|vim| serde_json::json!({"mode": vim.label()})),
         "agent": app.engine.options.extensions.agent.as_ref().map(|name| serde_json::json!({"name": name})),
         "worktree": worktree,
-        "sandbox": {"enabled": session.settings().json().pointer("/sandbox/enabled") == Some(&Value::Bool(true))},
+        "sandbox": {"enabled": sandbox.is_some(), "tier": sandbox},
         "output_style": {"name": session.extensions().output_styles().1},
         "cost": {
             "total_cost_usd": cost,

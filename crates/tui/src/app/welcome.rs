@@ -35,9 +35,9 @@ fn lines(app: &App) -> Vec<Line> {
     if !is_first(&app.places.config_home) {
         return vec![heading(format!(" · {model} · {folder}"))];
     }
-    let sandbox = match session.settings().json().pointer("/sandbox/enabled") {
-        Some(serde_json::Value::Bool(true)) => "commands run in a sandbox",
-        _ => "commands that only read run confined, others after a question",
+    let sandbox = match session.permissions().sandbox_tier() {
+        Some(_) => "commands run in a sandbox",
+        None => "commands that only read run confined, others after a question",
     };
     let fact = |what: &str, text: String| {
         let room = columns.saturating_sub(12).max(8);

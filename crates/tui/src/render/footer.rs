@@ -1,6 +1,6 @@
 //! The lines below the prompt: hints, permission mode, status line.
 
-use crate::app::{App, spending};
+use crate::app::{App, spending, status_line};
 use crate::prompt::suggestion;
 use crate::render::ansi;
 use crate::render::markdown::Look;
@@ -108,6 +108,9 @@ pub(crate) fn facts(app: &App, theme: &Theme) -> Line {
     }
     if let Some(branch) = &app.session.branch {
         facts.push((branch.clone(), theme.muted));
+    }
+    if let Some(tier) = status_line::sandbox_tier(app) {
+        facts.push((format!("sandbox: {tier}"), theme.muted));
     }
     if let Some(left) = app.session.context_left {
         let style = if left.is_little {

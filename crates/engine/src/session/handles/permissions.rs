@@ -5,6 +5,7 @@ use lathe_permissions::{ModeRefused, UpdateError};
 use lathe_protocol::event::Event;
 use lathe_protocol::permission::{Behavior, PermissionMode, PermissionUpdate, RuleSource};
 use lathe_protocol::record::{Fact, Record};
+use lathe_sandbox::Tier;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -55,13 +56,19 @@ impl PermissionsHandle<'_> {
         lathe_permissions::sandbox::describe(&self.shared.permissions.snapshot(), status)
     }
 
+    /// The tier of the sandbox that commands run in; `None` if they run without one.
+    #[must_use]
+    pub fn sandbox_tier(self) -> Option<&'static str> {
+        self.shared.sandbox_tier()
+    }
+
     /// Switches the sandbox on or off for this session. It can only be on where there is one.
     pub fn switch_sandbox(self, on: bool) {
         let sandbox = self.shared.tools.sandbox.as_ref();
-        let on = on && sandbox.is_some_and(|sandbox| sandbox.tier().confines());
+        let tier = sandbox.map_or(Tier::None, |sandbox| sandbox.tier());
         self.shared
             .permissions
-            .update_context(|context| context.sandbox.bash_sandboxed = on);
+            .update_context(|context| context.sandbox.switch(on, tier));
     }
 
     /// The rules in effect: what they do, as written, and where they come from.
