@@ -453,7 +453,7 @@ impl TextPattern {
         Some(&first[..end])
     }
 
-    fn leading_words(&self) -> Vec<&str> {
+    pub(crate) fn leading_words(&self) -> Vec<&str> {
         let Some(first) = self.pieces.first() else {
             return Vec::new();
         };

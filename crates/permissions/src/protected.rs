@@ -236,6 +236,9 @@ pub(crate) fn protected(path: &Path, own: OwnPlaces<'_>) -> Option<String> {
     if is_device(path) {
         return Some(format!("`{shown}` is a device"));
     }
+    if is_kernel_control(path) {
+        return Some(format!("`{shown}` controls the kernel"));
+    }
     let names = names_of(path);
     let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
     let names = inside_worktree(&names);
@@ -255,6 +258,11 @@ pub(crate) fn protected(path: &Path, own: OwnPlaces<'_>) -> Option<String> {
         return Some(format!("`{shown}` holds keys or credentials"));
     }
     windows_trick(path).map(|why| format!("`{shown}` {why}"))
+}
+
+/// Whether a path is protected for its spelling only.
+pub(crate) fn is_odd(path: &Path) -> bool {
+    windows_trick(path).is_some()
 }
 
 /// Whether a path is a settings file of ours or of the ecosystem.
@@ -277,6 +285,17 @@ fn is_device(path: &Path) -> bool {
         .ok()
         .and_then(|inside| inside.iter().next())
         .is_some_and(|name| !FREE.iter().any(|free| name == *free))
+}
+
+/// Whether a write to a path changes the running system or another process.
+fn is_kernel_control(path: &Path) -> bool {
+    let of_process = path.strip_prefix("/proc").is_ok_and(|inside| {
+        inside
+            .components()
+            .nth(1)
+            .is_some_and(|name| name.as_os_str() == "fd")
+    });
+    path.starts_with("/sys") || (path.starts_with("/proc") && !of_process)
 }
 
 /// Files that name programs for tools to run, or other versions of tools, by name.
@@ -335,6 +354,25 @@ const PROGRAM_PLACES: &[&[&str]] = &[
     &[".mise", "config.toml"],
     &[".config", "mise"],
 ];
+
+/// A file that tools take programs from and that could come to be below a folder, by the folder's name.
+pub(crate) fn program_file_below(folder: &Path) -> Option<PathBuf> {
+    let name = folder.file_name()?.to_str()?;
+    PROGRAM_PLACES
+        .iter()
+        .find(|place| {
+            place.len() > 1
+                && place
+                    .first()
+                    .is_some_and(|first| first.eq_ignore_ascii_case(name))
+        })
+        .map(|place| {
+            place
+                .iter()
+                .skip(1)
+                .fold(folder.to_path_buf(), |path, name| path.join(name))
+        })
+}
 
 /// Why a file names programs that a tool would run, if it does: its writes need a person's word even where edits pass.
 pub(crate) fn names_programs(path: &Path) -> Option<String> {

@@ -287,6 +287,94 @@ fn dangers_ask_in_every_mode_however_they_are_wrapped() {
         &world,
         &context,
     );
+    all_are(
+        "allow",
+        include_str!("causes/ordinary.txt"),
+        &world,
+        &context,
+    );
+}
+
+/// Cause 4: a deny rule sees through whatever runs a command, however the command is written.
+#[test]
+fn a_denied_program_passes_in_no_disguise() {
+    let world = world();
+    let mut context = world.context();
+    context.mode = PermissionMode::BypassPermissions;
+    for (behavior, rule) in [(Behavior::Allow, "Bash"), (Behavior::Deny, "Bash(frob:*)")] {
+        add_rule(&mut context, behavior, rule, RuleSource::UserSettings);
+    }
+    none_is(
+        &["allow"],
+        include_str!("causes/denied.txt"),
+        &world,
+        &context,
+    );
+    all_are(
+        "allow",
+        "git commit -m 'frob x'
+        gh pr create -b 'frob x'
+        sed -i s/frob/x/ src/main.rs
+        grep frob src/main.rs
+        echo frob > notes.txt",
+        &world,
+        &context,
+    );
+}
+
+/// Causes 1, 2 and 14: where edits pass, files that name programs, secrets, links and what lies outside still ask.
+#[test]
+fn edits_that_pass_touch_only_ordinary_files() {
+    let world = world();
+    let mut context = world.context();
+    for mode in [PermissionMode::AcceptEdits, PermissionMode::Auto] {
+        context.mode = mode;
+        none_is(
+            &["allow"],
+            include_str!("causes/edits.txt"),
+            &world,
+            &context,
+        );
+        all_are(
+            "allow",
+            "mkdir -p docs/new
+            touch src/new.rs
+            cp src/main.rs src/copy.rs
+            cp -r src backup
+            mv src/main.rs src/lib.rs
+            rm src/config
+            sed -i s/a/b/ src/main.rs
+            echo x > notes.txt",
+            &world,
+            &context,
+        );
+    }
+}
+
+/// Causes 2 and 14: a folder that is copied or moved takes along what a rule closes.
+#[test]
+fn a_copy_of_a_folder_is_a_read_of_its_files() {
+    let world = world();
+    let mut context = world.context();
+    context.mode = PermissionMode::AcceptEdits;
+    add_rule(
+        &mut context,
+        Behavior::Deny,
+        "Read(src/config)",
+        RuleSource::UserSettings,
+    );
+    none_is(
+        &["allow"],
+        "cp -r src copy
+        cp -a src/. copy
+        cp -R ./src copy
+        mv src copy
+        cp src/* copy
+        cp -r . ../copy
+        cp -r . copy",
+        &world,
+        &context,
+    );
 }
 
 /// Cause 14: a copy that follows links reads what they lead to.

@@ -209,6 +209,7 @@ pub(crate) fn program_setting(words: &[&str]) -> Option<String> {
     }
     let (key, value) = match operands.as_slice() {
         [key, value, ..] => (*key, *value),
+        [key] if words.iter().any(|word| word.contains("unset")) => (*key, ""),
         _ => return None,
     };
     let lower = key.to_ascii_lowercase();

@@ -4,12 +4,15 @@
 use super::Judge;
 use super::grant::{texts_of, words_of};
 use super::nested;
-use super::operand::{Meaning, meaning_of, removed_operands, write_targets, written_operands};
+use super::operand::{
+    Meaning, deleted_operands, meaning_of, removed_operands, starts_of_removal, write_targets,
+    written_operands,
+};
 use super::part::View;
 use crate::broad::base_name;
 use crate::ruleset::Rule;
 use lathe_protocol::permission::Behavior;
-use lathe_shell::analysis::{Analysis, Argument, Part, PathKind, PathOperand, RedirectionKind};
+use lathe_shell::analysis::{Analysis, Argument, Part, PathKind, PathOperand, analyse};
 use std::path::{Path, PathBuf};
 
 /// Whether a pattern ends in a name that matches about everything.
@@ -89,6 +92,27 @@ impl View<'_> {
                 }
             }
         }
+        self.removes_top_level()
+    }
+
+    /// A folder of the system that is removed, by whatever words: `cd /; rm -rf ./usr`.
+    fn removes_top_level(&self) -> Option<String> {
+        for operand in deleted_operands(self.part) {
+            let Meaning::Paths(paths) = meaning_of(&operand, self.folders, self.judge.context)
+            else {
+                continue;
+            };
+            let top = paths
+                .iter()
+                .map(|path| crate::path::fold(path))
+                .find(|path| path.is_absolute() && path.components().count() <= 2);
+            if let Some(top) = top {
+                return Some(format!(
+                    "it would remove `{}`, a folder of the system",
+                    top.display()
+                ));
+            }
+        }
         None
     }
 
@@ -104,6 +128,9 @@ impl View<'_> {
         if self.runs_unknown_command() {
             return Some("it can't be known which command it runs".to_owned());
         }
+        if let Some(reason) = self.unknown_in_shell_text() {
+            return Some(reason);
+        }
         let unknown =
             |operand: &PathOperand| match meaning_of(operand, self.folders, self.judge.context) {
                 Meaning::Paths(_) => false,
@@ -114,8 +141,33 @@ impl View<'_> {
             };
         removed_operands(self.part)
             .into_iter()
+            .chain(starts_of_removal(self.part))
             .find(unknown)
             .map(|operand| format!("it can't be known what `{}` removes", operand.text))
+    }
+
+    /// A file that is written or removed by the text of a shell, and that can't be known: `sh -c 'echo x > "$1"' _ f`.
+    fn unknown_in_shell_text(&self) -> Option<String> {
+        let texts = nested::shell_texts(self.part);
+        let parts = texts
+            .iter()
+            .map(|text| analyse(text, self.judge.context.shell))
+            .flat_map(|analysis| analysis.parts);
+        parts.into_iter().find_map(|part| {
+            let redirected = part
+                .redirections
+                .iter()
+                .filter(|redirection| redirection.writes())
+                .map(|redirection| redirection.target.path());
+            let operand = redirected
+                .chain(write_targets(&part))
+                .chain(removed_operands(&part))
+                .find(|operand| operand.kind == PathKind::Unbounded)?;
+            Some(format!(
+                "it can't be known which file `{}` is, which a shell changes",
+                operand.text
+            ))
+        })
     }
 
     /// What commands in the words of this one would do that needs a person.
@@ -136,15 +188,64 @@ impl View<'_> {
                 })
                 .map(|rule| format!("the rule {} may forbid what this would run", rule.text()))
         };
-        if !denies.is_empty()
-            && let Some(reason) = nested::rests(self.part).into_iter().find_map(denied)
-        {
-            return Some(reason);
+        if !denies.is_empty() {
+            let names: Vec<&str> = denies
+                .iter()
+                .filter_map(|rule| rule.command()?.leading_words().first().copied())
+                .collect();
+            let named = nested::from_names(self.part, &names, context.shell);
+            let in_text = named
+                .iter()
+                .flat_map(|analysis| &analysis.parts)
+                .find_map(|part| denied(&part.argv));
+            let reason = nested::rests(self.part).into_iter().find_map(denied);
+            if let Some(reason) = reason.or(in_text) {
+                return Some(reason);
+            }
         }
         self.danger_in_texts(self.part, &denied, MOST_NESTED)
             .or_else(|| self.danger_in_code())
             .or_else(|| self.changed_device())
             .or_else(|| self.changed_configuration())
+            .or_else(|| self.mentioned_protected())
+    }
+
+    /// A protected file among the words of a program that isn't known to only read what they name.
+    fn mentioned_protected(&self) -> Option<String> {
+        if self.part.read_only.is_yes() || self.part.file_command.is_some() {
+            return None;
+        }
+        let all = &self.part.all_effective;
+        let names = |argv: &[Argument]| {
+            let mut names = nested::names_in_words(argv);
+            names.retain(|name| self.protected_name(name).is_some());
+            names
+        };
+        let is_fine = |argv: &[Argument]| {
+            nested::leaves_its_files_alone(argv)
+                || nested::as_command(argv, self.judge.context.shell).read_only
+        };
+        all.iter().find_map(|argv| {
+            let named = names(argv);
+            let first = named.first()?;
+            // What a wrapper runs has the words after its own.
+            let runs_reader = all.iter().any(|inner| {
+                inner.len() < argv.len()
+                    && argv.ends_with(inner)
+                    && names(inner) == named
+                    && is_fine(inner)
+            });
+            let reason = self.protected_name(first)?;
+            (!is_fine(argv) && !runs_reader).then_some(reason)
+        })
+    }
+
+    /// Why a file that a piece of text names is protected. How it is spelt doesn't count.
+    fn protected_name(&self, name: &str) -> Option<String> {
+        self.paths_in_code(name)
+            .into_iter()
+            .filter(|path| !path.starts_with("/dev") && !crate::protected::is_odd(path))
+            .find_map(|path| self.judge.context.protected(&path))
     }
 
     /// What the texts in a part's words would do that needs a person, and the texts in those.
@@ -200,12 +301,7 @@ impl View<'_> {
             .part
             .redirections
             .iter()
-            .filter(|redirection| {
-                matches!(
-                    redirection.kind,
-                    RedirectionKind::Write | RedirectionKind::Append | RedirectionKind::ReadWrite
-                )
-            })
+            .filter(|redirection| redirection.writes())
             .map(|redirection| redirection.target.path());
         let named = self
             .part
@@ -244,7 +340,7 @@ impl View<'_> {
     /// What inline code of an interpreter does to files that its strings name.
     fn danger_in_code(&self) -> Option<String> {
         for code in nested::code(self.part) {
-            if code.removes && code.strings.is_empty() {
+            if code.removes && (code.strings.is_empty() || code.removes_unknown) {
                 return Some("it can't be known which folder its code removes".to_owned());
             }
             for path in code
@@ -276,6 +372,7 @@ impl View<'_> {
         let below_home = text
             .strip_prefix('~')
             .or_else(|| text.strip_prefix("$HOME"))
+            .or_else(|| text.strip_prefix("${HOME}"))
             .filter(|rest| rest.is_empty() || rest.starts_with('/'));
         let paths = match below_home {
             Some(rest) => vec![home.join(rest.trim_start_matches('/'))],
@@ -344,30 +441,45 @@ impl View<'_> {
         self.part.all_effective.iter().find_map(|argv| {
             let words: Vec<&str> = argv.iter().map(Argument::text).collect();
             match words.as_slice() {
-                ["git", "config", rest @ ..] => crate::repository::program_setting(rest)
-                    .map(|key| format!("the setting {key} can make git run a program")),
+                ["git", rest @ ..] => self.changed_git(rest, argv),
                 ["crontab", rest @ ..] if !rest.contains(&"-l") => {
                     Some("it changes what runs at given times".to_owned())
                 }
                 ["launchctl", "load" | "bootstrap" | "submit", ..]
-                | ["systemctl", "link" | "edit", ..]
+                | ["systemctl", "link" | "edit" | "enable", ..]
                 | ["systemctl", "--user", "link" | "edit" | "enable", ..] => {
                     Some("it changes what runs when a session starts".to_owned())
-                }
-                ["git", "clone" | "init", .., last] => {
-                    let operand = argv.last().map(Argument::path)?;
-                    let Meaning::Paths(paths) =
-                        meaning_of(&operand, self.folders, self.judge.context)
-                    else {
-                        return None;
-                    };
-                    paths
-                        .iter()
-                        .filter(|_| !last.contains("://"))
-                        .find_map(|path| self.judge.context.protected(&crate::path::fold(path)))
                 }
                 _ => None,
             }
         })
+    }
+
+    /// A setting, a template or a schedule that makes git run programs.
+    fn changed_git(&self, words: &[&str], argv: &[Argument]) -> Option<String> {
+        match nested::after_options_of_git(words) {
+            ["config", rest @ ..] => crate::repository::program_setting(rest)
+                .map(|key| format!("the setting {key} can make git run a program")),
+            ["maintenance", "start" | "register", ..] => {
+                Some("it changes what runs at given times".to_owned())
+            }
+            ["clone" | "init", rest @ ..]
+                if rest.iter().any(|word| word.starts_with("--template")) =>
+            {
+                Some("the template can bring hooks that git runs".to_owned())
+            }
+            ["clone" | "init", .., last] => {
+                let operand = argv.last().map(Argument::path)?;
+                let Meaning::Paths(paths) = meaning_of(&operand, self.folders, self.judge.context)
+                else {
+                    return None;
+                };
+                paths
+                    .iter()
+                    .filter(|_| !last.contains("://"))
+                    .find_map(|path| self.judge.context.protected(&crate::path::fold(path)))
+            }
+            _ => None,
+        }
     }
 }

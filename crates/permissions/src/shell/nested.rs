@@ -79,7 +79,10 @@ pub(super) fn rests(part: &Part) -> Vec<&[Argument]> {
         if takes_messages(argv) {
             continue;
         }
-        let first = if WITH_SUB_COMMANDS.contains(&base_name(name)) {
+        let runs_first = argv
+            .get(1)
+            .is_some_and(|word| runs_by_name(name, word.text()));
+        let first = if WITH_SUB_COMMANDS.contains(&base_name(name)) && !runs_first {
             2
         } else {
             1
@@ -89,6 +92,88 @@ pub(super) fn rests(part: &Part) -> Vec<&[Argument]> {
         }
     }
     rests
+}
+
+/// What package managers do by themselves; any other word is a program of a package.
+const OF_PACKAGE_MANAGERS: &[&str] = &[
+    "install",
+    "i",
+    "add",
+    "remove",
+    "rm",
+    "un",
+    "uninstall",
+    "update",
+    "up",
+    "upgrade",
+    "list",
+    "ls",
+    "link",
+    "unlink",
+    "publish",
+    "pack",
+    "init",
+    "create",
+    "audit",
+    "why",
+    "info",
+    "config",
+    "cache",
+    "exec",
+    "dlx",
+    "run",
+    "import",
+    "prune",
+    "rebuild",
+    "outdated",
+    "store",
+    "root",
+    "bin",
+    "set",
+    "version",
+    "help",
+    "pm",
+    "x",
+    "patch",
+    "workspaces",
+    "workspace",
+    "test",
+    "start",
+    "build",
+    "node",
+];
+
+/// Whether a package manager runs a program by this name.
+fn runs_by_name(manager: &str, word: &str) -> bool {
+    matches!(base_name(manager), "yarn" | "pnpm" | "bun")
+        && !word.starts_with('-')
+        && !OF_PACKAGE_MANAGERS.contains(&word)
+}
+
+/// Wherever a program is named in a command's words: the text from there on, as a command.
+pub(super) fn from_names(part: &Part, names: &[&str], shell: ShellKind) -> Vec<Analysis> {
+    if part.read_only.is_yes() || part.file_command.is_some() {
+        return Vec::new();
+    }
+    let mut texts = Vec::new();
+    for argv in part
+        .all_effective
+        .iter()
+        .filter(|argv| !takes_messages(argv))
+    {
+        let known = argv.first().and_then(Argument::fixed).unwrap_or_default();
+        let skipped = 1 + usize::from(WITH_SUB_COMMANDS.contains(&base_name(known)));
+        for word in argv.iter().skip(skipped) {
+            tails(word.text(), names, ends_name, &mut texts);
+        }
+    }
+    texts.truncate(MOST_TEXTS);
+    texts.iter().map(|text| analyse(text, shell)).collect()
+}
+
+/// Whether a name ends before this character.
+fn ends_name(next: Option<char>) -> bool {
+    next.is_none_or(|next| !next.is_alphanumeric() && !"_-.".contains(next))
 }
 
 /// The commands that the words of a part could be, taken apart as a shell would.
@@ -171,11 +256,130 @@ fn words_as_texts(argv: &[Argument], texts: &mut Vec<String>) {
     }
 }
 
+/// One command of a part by itself, without redirections and wrappers.
+pub(super) fn as_command(argv: &[Argument], shell: ShellKind) -> Analysis {
+    let words: Vec<String> = argv.iter().map(in_quotes).collect();
+    analyse(&words.join(" "), shell)
+}
+
 /// A word as a shell reads it back.
 fn in_quotes(word: &Argument) -> String {
     match word {
         Argument::Fixed(text) => format!("'{}'", text.replace('\'', r"'\''")),
         Argument::Variable(variable) => variable.source.clone(),
+    }
+}
+
+/// Programs that run what their words say, which is judged by itself, or that use files without changing them.
+const LEAVING_FILES: &[&str] = &[
+    "find", "fd", "fdfind", "xargs", "parallel", "eval", "source", ".", "trap", "alias", "export",
+    "declare", "typeset", "local", "readonly", "unset", "set", "read", "cd", "pushd", "popd",
+    "ssh", "ssh-add", "kubectl", "helm", "aws", "gcloud", "az", "docker", "podman", "env",
+];
+
+/// Whether the files that a command's words name stay as they are, or are judged elsewhere.
+pub(super) fn leaves_its_files_alone(argv: &[Argument]) -> bool {
+    let name = argv.first().and_then(Argument::fixed).unwrap_or_default();
+    let base = base_name(name);
+    takes_messages(argv) || LEAVING_FILES.contains(&base) || is_shell(base)
+}
+
+fn is_shell(base: &str) -> bool {
+    matches!(
+        base,
+        "sh" | "bash" | "dash" | "ash" | "zsh" | "ksh" | "mksh" | "rbash" | "fish"
+    )
+}
+
+/// Whether an option says which files to leave out.
+pub(super) fn is_exclusion(text: &str) -> bool {
+    ["--exclude", "--ignore", "--skip"]
+        .iter()
+        .any(|option| text.starts_with(option))
+}
+
+/// The names of files that could be in a command's words: the words, values of options, and what stands in texts.
+pub(super) fn names_in_words(argv: &[Argument]) -> Vec<String> {
+    let interprets = argv.first().is_some_and(is_interpreter);
+    let mut names = Vec::new();
+    let mut left_out = false;
+    let script = argv
+        .iter()
+        .skip(1)
+        .position(|word| interprets && !word.text().starts_with('-'));
+    for (at, word) in argv.iter().skip(1).enumerate() {
+        let text = word.text();
+        let excludes = is_exclusion(text);
+        let skipped = left_out || excludes;
+        left_out = excludes && !text.contains('=')
+            || matches!(text, "-x" | "-path" | "--git-dir" | "--work-tree");
+        // Code is judged by what it does with its strings; a script is run.
+        let is_code = script == Some(at) || interprets && text.contains(['(', '\'', '"', ' ']);
+        if skipped || is_code || text.len() > LONGEST_TEXT {
+            continue;
+        }
+        let pieces = text.split(|character: char| {
+            character.is_whitespace() || "'\"`()[];,<>|&=:@!*?\\".contains(character)
+        });
+        for piece in pieces.take(MOST_TEXTS) {
+            let value = piece.strip_prefix('-').and_then(|option| {
+                let mut letters = option.chars();
+                letters.next();
+                Some(letters.as_str()).filter(|value| !value.is_empty())
+            });
+            names.extend(
+                [Some(piece), value]
+                    .into_iter()
+                    .flatten()
+                    .filter(|name| is_name_of_file(name))
+                    .map(ToOwned::to_owned),
+            );
+        }
+    }
+    names
+}
+
+/// Whether a piece of text is more than a word of a language. A repository's own folder is named by many who only use it.
+fn is_name_of_file(text: &str) -> bool {
+    let last = text.trim_end_matches('/').rsplit('/').next();
+    (text.contains('/') || text.starts_with(['.', '~', '$'])) && last != Some(".git")
+}
+
+/// The texts that a part's shells run: after `-c`, and what they are fed.
+pub(super) fn shell_texts(part: &Part) -> Vec<String> {
+    let mut texts = Vec::new();
+    for argv in &part.all_effective {
+        let name = argv.first().and_then(Argument::fixed).unwrap_or_default();
+        if !is_shell(base_name(name)) {
+            continue;
+        }
+        texts.extend(part.fed_texts.iter().cloned());
+        let script = argv.windows(2).find_map(|pair| {
+            let option = pair[0].fixed()?;
+            let holds =
+                option.starts_with('-') && !option.starts_with("--") && option.ends_with('c');
+            pair[1].fixed().filter(|_| holds)
+        });
+        texts.extend(script.map(ToOwned::to_owned));
+    }
+    texts.retain(|text| text.len() <= LONGEST_TEXT);
+    texts.truncate(MOST_TEXTS);
+    texts
+}
+
+/// The words of a git command after the options that stand before its sub-command.
+pub(super) fn after_options_of_git<'a, 'b>(words: &'a [&'b str]) -> &'a [&'b str] {
+    let mut rest = words;
+    loop {
+        rest = match rest {
+            [
+                "-C" | "-c" | "--git-dir" | "--work-tree" | "--namespace" | "--config-env",
+                _,
+                after @ ..,
+            ] => after,
+            [option, after @ ..] if option.starts_with('-') => after,
+            _ => return rest,
+        };
     }
 }
 
@@ -196,8 +400,30 @@ fn add_text(text: &str, texts: &mut Vec<String>) {
 
 /// Programs that remove what their words name, or write to it.
 const VERBS: &[&str] = &[
-    "rm", "rmdir", "unlink", "shred", "srm", "rimraf", "dd", "mkfs", "wipefs", "find", "fd", "tee",
-    "cp", "mv", "ln", "install", "truncate", "chmod", "chown", "rsync", "sponge", "touch", "mkdir",
+    "rm",
+    "rmdir",
+    "unlink",
+    "shred",
+    "srm",
+    "rimraf",
+    "dd",
+    "mkfs",
+    "wipefs",
+    "find",
+    "fd",
+    "tee",
+    "cp",
+    "mv",
+    "ln",
+    "install",
+    "truncate",
+    "chmod",
+    "chown",
+    "rsync",
+    "sponge",
+    "touch",
+    "mkdir",
+    "Remove-Item",
 ];
 
 /// How much of a text after such a program is looked at.
@@ -205,18 +431,22 @@ const LONGEST_TAIL: usize = 512;
 
 /// The parts of a text that start with such a program, as far as the command could go.
 fn verb_texts(text: &str, texts: &mut Vec<String>) {
+    let before_words = |next: Option<char>| next.is_some_and(|next| " \t'\"".contains(next));
+    tails(text, VERBS, before_words, texts);
+}
+
+/// The parts of a text that start with one of some names, where the name ends.
+fn tails(text: &str, names: &[&str], ends: impl Fn(Option<char>) -> bool, texts: &mut Vec<String>) {
     let part_of_name = |character: char| character.is_alphanumeric() || "_-.".contains(character);
-    for verb in VERBS {
-        for (at, _) in text.match_indices(verb).take(MOST_TEXTS) {
+    for name in names {
+        for (at, _) in text.match_indices(name).take(MOST_TEXTS) {
             let before = text.get(..at).and_then(|front| front.chars().next_back());
             let after = text
-                .get(at + verb.len()..)
+                .get(at + name.len()..)
                 .and_then(|back| back.chars().next());
             // `-Orm …` is an option with its value.
             let is_value = at == 2 && text.starts_with('-');
-            if before.is_some_and(part_of_name) && !is_value
-                || !after.is_some_and(|next| " \t'\"".contains(next))
-            {
+            if before.is_some_and(part_of_name) && !is_value || !ends(after) {
                 continue;
             }
             let tail: String = text
@@ -226,7 +456,7 @@ fn verb_texts(text: &str, texts: &mut Vec<String>) {
                 .take(LONGEST_TAIL)
                 .take_while(|character| !"\n;|&".contains(*character))
                 .map(|character| match character {
-                    '\'' | '"' | '`' | ',' | ']' => ' ',
+                    '\'' | '"' | '`' | ',' | ']' | '@' => ' ',
                     other => other,
                 })
                 .collect();
@@ -257,6 +487,7 @@ const INTERPRETERS: &[&str] = &[
     "osascript",
     "pwsh",
     "guile",
+    "emacs",
 ];
 
 /// Calls that remove a folder with everything in it.
@@ -273,6 +504,7 @@ const REMOVING_CALLS: &[&str] = &[
     "remove_entry_secure",
     "emptyDir",
     "removeSync",
+    "delete-directory",
 ];
 
 /// Words of code that changes files.
@@ -287,19 +519,39 @@ pub(super) struct Code {
     pub(super) strings: Vec<String>,
     /// It removes folders.
     pub(super) removes: bool,
+    /// What it removes isn't a string of the code.
+    pub(super) removes_unknown: bool,
     /// It changes files.
     pub(super) changes: bool,
 }
 
+fn is_interpreter(program: &Argument) -> bool {
+    let name = base_name(program.fixed().unwrap_or_default());
+    let base =
+        name.trim_end_matches(|character: char| character.is_ascii_digit() || character == '.');
+    INTERPRETERS.contains(&name) || INTERPRETERS.contains(&base)
+}
+
+/// Whether what a call removes is something else than a string that stands there.
+fn removes_unknown(code: &str) -> bool {
+    REMOVING_CALLS.iter().any(|call| {
+        code.match_indices(call).any(|(at, _)| {
+            let after = code.get(at + call.len()..).unwrap_or_default();
+            // `fs.rm(` has its parenthesis already; a name that isn't called is imported or defined.
+            let value = match after.trim_start().strip_prefix('(') {
+                Some(value) => value,
+                None if call.ends_with('(') => after,
+                None => return false,
+            };
+            !value.trim_start().starts_with(['\'', '"', '`', '[', '('])
+        })
+    })
+}
+
 /// The inline code in a command's words and in what it is fed.
 pub(super) fn code(part: &Part) -> Vec<Code> {
-    let interprets = part.all_effective.iter().any(|argv| {
-        let name = argv.first().and_then(Argument::fixed).unwrap_or_default();
-        let base = base_name(name)
-            .trim_end_matches(|character: char| character.is_ascii_digit() || character == '.');
-        INTERPRETERS.contains(&base_name(name)) || INTERPRETERS.contains(&base)
-    });
-    if !interprets {
+    let interprets = |argv: &Vec<Argument>| argv.first().is_some_and(is_interpreter);
+    if !part.all_effective.iter().any(interprets) {
         return Vec::new();
     }
     let words = part
@@ -313,6 +565,7 @@ pub(super) fn code(part: &Part) -> Vec<Code> {
         .map(|text| Code {
             strings: quoted_texts(text),
             removes: REMOVING_CALLS.iter().any(|call| text.contains(call)),
+            removes_unknown: removes_unknown(text),
             changes: CHANGING_WORDS.iter().any(|word| text.contains(word)),
         })
         .collect()

@@ -161,6 +161,7 @@ pub(crate) fn paths_of(
         };
         let folders = folders_of(part, cwd, context);
         inside.extend(landing_places(&command.paths, folders.as_deref(), context));
+        inside.extend(implied_places(&command.paths, folders.as_deref(), context));
     }
     paths.extend(inside);
     (paths, expansions)
@@ -231,6 +232,40 @@ pub(crate) fn removed_operands(part: &Part) -> Vec<PathOperand> {
         .collect()
 }
 
+/// The same without moves, whose last operand is where something goes.
+pub(crate) fn deleted_operands(part: &Part) -> Vec<PathOperand> {
+    part.all_effective
+        .iter()
+        .filter(|argv| {
+            let name = argv.first().and_then(Argument::fixed).unwrap_or_default();
+            matches!(crate::broad::base_name(name), "rm" | "rmdir" | "shred")
+        })
+        .flat_map(|argv| argv.iter().skip(1))
+        .filter(|word| word.fixed().is_none_or(|text| !text.starts_with('-')))
+        .flat_map(Argument::paths)
+        .collect()
+}
+
+/// Where a `find` starts that removes what it finds.
+pub(crate) fn starts_of_removal(part: &Part) -> Vec<PathOperand> {
+    let removes = |argv: &&Vec<Argument>| {
+        argv.first().and_then(Argument::fixed) == Some("find")
+            && argv.iter().any(|word| word.fixed() == Some("-delete"))
+    };
+    part.all_effective
+        .iter()
+        .filter(removes)
+        .flat_map(|argv| {
+            argv.iter().skip(1).take_while(|word| {
+                word.fixed()
+                    .is_none_or(|text| !text.starts_with(['-', '(', '!']))
+            })
+        })
+        .filter(|word| word.fixed().is_none())
+        .flat_map(Argument::paths)
+        .collect()
+}
+
 /// Programs that write to files that their words name, beside the simple file commands.
 const WRITERS: &[&str] = &[
     "tee", "sponge", "dd", "install", "rsync", "scp", "truncate", "patch", "ed", "ex", "curl",
@@ -254,6 +289,9 @@ pub(crate) fn written_operands(part: &Part) -> Vec<PathOperand> {
         let mut told = false;
         for word in argv.iter().skip(1) {
             let text = word.fixed().unwrap_or_default();
+            if super::nested::is_exclusion(text) {
+                continue;
+            }
             if writes || told {
                 operands.extend(word.paths());
             }
@@ -316,6 +354,7 @@ fn targets_of(argv: &[Argument]) -> Vec<PathOperand> {
         "cp" | "mv" | "install" | "ln" | "rsync" | "scp" => {
             let mut targets = after(&["-t", "--target-directory"]);
             targets.extend(operands().next_back().map(Argument::path));
+            targets.extend(saved_copy(words, targets.last()));
             targets
         }
         "dd" => words
@@ -330,8 +369,89 @@ fn targets_of(argv: &[Argument]) -> Vec<PathOperand> {
             .collect(),
         "curl" => after(&["-o", "--output"]),
         "wget" => after(&["-O", "--output-document"]),
-        _ => Vec::new(),
+        "sed" | "perl" | "ruby" => edited_in_place(words),
+        _ => words
+            .iter()
+            .filter_map(|word| match word {
+                Argument::Variable(variable) if variable.prefix.starts_with("--output=") => {
+                    Some(PathOperand::unbounded(variable.source.clone()))
+                }
+                _ => None,
+            })
+            .chain(after(&["--output"]))
+            .collect(),
     }
+}
+
+/// What was at the target before is kept under a name with a suffix that the command may choose.
+fn saved_copy(words: &[Argument], target: Option<&PathOperand>) -> Option<PathOperand> {
+    let suffix = words.iter().enumerate().find_map(|(at, word)| {
+        let text = word.text();
+        let joined = text
+            .strip_prefix("--suffix=")
+            .or_else(|| text.strip_prefix("-S").filter(|suffix| !suffix.is_empty()));
+        let next = || words.get(at + 1).map(Argument::text);
+        match joined {
+            Some(suffix) => Some(suffix),
+            None if text.ends_with('S') && text.starts_with('-') || text == "--suffix" => next(),
+            None => None,
+        }
+    })?;
+    let target = target?;
+    Some(PathOperand {
+        kind: target.kind,
+        text: format!("{}{suffix}", target.text),
+    })
+}
+
+/// The files that a program with `-i` changes: its operands without the script.
+fn edited_in_place(words: &[Argument]) -> Vec<PathOperand> {
+    let is_short = |text: &str| text.starts_with('-') && !text.starts_with("--");
+    let in_place = |word: &Argument| {
+        word.fixed().is_some_and(|text| {
+            text.starts_with("--in-place") || is_short(text) && text.contains('i')
+        })
+    };
+    if !words.iter().any(in_place) {
+        return Vec::new();
+    }
+    let mut files = Vec::new();
+    let mut has_script = false;
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let text = word.fixed().unwrap_or_default();
+        if is_short(text) && text.ends_with(['e', 'f']) || matches!(text, "--expression" | "--file")
+        {
+            has_script = true;
+            words.next();
+        } else if text.starts_with("--expression=") || text.starts_with("--file=") {
+            has_script = true;
+        } else if !text.starts_with('-') || text.is_empty() {
+            files.push(word.path());
+        }
+    }
+    let script = usize::from(!has_script).min(files.len());
+    files.split_off(script)
+}
+
+/// Where files that tools take programs from would come to be if the target of a copy, a move or a link is, or
+/// becomes, a folder with files of any names: `mv made .cargo` makes `.cargo/config.toml`.
+pub(crate) fn implied_places(
+    operands: &[PathOperand],
+    folders: Option<&[PathBuf]>,
+    context: &PermissionContext,
+) -> Vec<PathBuf> {
+    let Some((last, _)) = operands.split_last() else {
+        return Vec::new();
+    };
+    let Meaning::Paths(mut targets) = meaning_of(last, folders, context) else {
+        return Vec::new();
+    };
+    targets.extend(landing_places(operands, folders, context));
+    targets
+        .iter()
+        .filter_map(|target| crate::protected::program_file_below(&fold(target)))
+        .collect()
 }
 
 /// Words of a command that read like files, for programs of which it isn't known what they read:

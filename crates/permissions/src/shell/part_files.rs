@@ -2,7 +2,7 @@
 
 use super::grant::Reach;
 use super::operand::{
-    Meaning, landing_places, meaning_of, mentioned, write_targets, written_operands,
+    Meaning, implied_places, landing_places, meaning_of, mentioned, write_targets, written_operands,
 };
 use super::part::View;
 use super::survey::{Found, surveys_of};
@@ -162,10 +162,17 @@ impl View<'_> {
             let writes = command.action != FileAction::Copy || index == last;
             self.each_path(operand, &operand.text, writes, Reach::Command, all);
         }
-        if matches!(
+        let puts = matches!(
             command.action,
             FileAction::Copy | FileAction::Move | FileAction::Link
-        ) && let Some(target) = command.paths.last()
+        );
+        for implied in implied_places(&command.paths, self.folders, self.judge.context) {
+            if puts {
+                all.push(self.path_findings(&implied, true, Reach::Command));
+            }
+        }
+        if puts
+            && let Some(target) = command.paths.last()
             && let Meaning::Paths(targets) = meaning_of(target, self.folders, self.judge.context)
             && targets
                 .iter()

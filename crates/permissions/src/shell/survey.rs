@@ -11,7 +11,7 @@ use crate::path::resolve_path;
 use ignore::types::{Types, TypesBuilder};
 use ignore::{DirEntry, WalkBuilder};
 use lathe_protocol::permission::Behavior;
-use lathe_shell::analysis::{FolderReading, NamesAsWords, Part, PathOperand, Shows};
+use lathe_shell::analysis::{FileAction, FolderReading, NamesAsWords, Part, PathOperand, Shows};
 use std::path::{Path, PathBuf};
 
 /// How many files are looked at; a folder with more is not known.
@@ -45,7 +45,7 @@ pub(crate) fn surveys_of(
     context: &PermissionContext,
 ) -> Vec<Survey> {
     let Some(reading) = &part.below else {
-        return Vec::new();
+        return copied(part, folders, context);
     };
     let contents = part.shows == Shows::Contents;
     if !contents && reading.names_as_words == NamesAsWords::Any {
@@ -71,6 +71,43 @@ pub(crate) fn surveys_of(
         }));
     }
     surveys
+}
+
+/// The folders whose files a part copies or moves: under another name a rule would not know them.
+fn copied(part: &Part, folders: Option<&[PathBuf]>, context: &PermissionContext) -> Vec<Survey> {
+    let Some(command) = &part.file_command else {
+        return Vec::new();
+    };
+    let ignored = match command.action {
+        FileAction::Copy => true,
+        FileAction::Move => false,
+        _ => return Vec::new(),
+    };
+    let sources = command
+        .paths
+        .split_last()
+        .map_or(&[][..], |(_, sources)| sources);
+    let mut roots = Vec::new();
+    for operand in sources {
+        match meaning_of(operand, folders, context) {
+            Meaning::Paths(paths) => roots.extend(paths),
+            Meaning::Pattern { folders, .. } => roots.extend(folders),
+            Meaning::Unbounded => {}
+        }
+    }
+    let reading = FolderReading {
+        ignored,
+        follows_links: false,
+        ..FolderReading::everything()
+    };
+    roots
+        .into_iter()
+        .map(|folder| Survey {
+            folder,
+            reading: reading.clone(),
+            contents: true,
+        })
+        .collect()
 }
 
 /// Looks through a folder.

@@ -82,17 +82,114 @@ const INTERPRETERS: &[&str] = &[
 pub(super) fn printed(argv: &[Argument], redirections: &[FileRedirection]) -> Input {
     let name = argv.first().and_then(Argument::fixed).unwrap_or_default();
     let words: Option<Vec<&str>> = argv.iter().skip(1).map(Argument::fixed).collect();
-    match words {
-        Some(words) if matches!(name, "echo" | "printf") && redirections.is_empty() => {
-            let mut text = words.join(" ");
-            for word in &words {
-                text.push('\n');
-                text.push_str(&word.replace("\\n", "\n"));
-            }
-            Input::Text(text)
+    let text = match (name, words) {
+        _ if !redirections.is_empty() => None,
+        // Some shells decode what a backslash stands for without being told to.
+        ("echo", Some(words)) => {
+            let text = words.join(" ");
+            Some(match decoded(&text) {
+                Some(decoded) if decoded != text => format!("{text}\n{decoded}"),
+                _ => text,
+            })
         }
-        _ => Input::Unknown,
+        ("printf", Some(words)) => formatted(&words),
+        _ => None,
+    };
+    text.map_or(Input::Unknown, Input::Text)
+}
+
+/// What `printf` prints; none for formats other than words and numbers as they are.
+fn formatted(words: &[&str]) -> Option<String> {
+    let (format, mut values) = words.strip_prefix(&["--"]).unwrap_or(words).split_first()?;
+    if format.starts_with('-') {
+        return None;
     }
+    let mut printed = String::new();
+    loop {
+        let before = values.len();
+        let mut rest = *format;
+        while let Some((text, after)) = rest.split_once('%') {
+            printed.push_str(&decoded(text)?);
+            let mut characters = after.chars();
+            let kind = characters.next()?;
+            rest = characters.as_str();
+            if kind == '%' {
+                printed.push('%');
+                continue;
+            }
+            let value = match values.split_first() {
+                Some((value, others)) => {
+                    values = others;
+                    *value
+                }
+                None => "",
+            };
+            match kind {
+                's' | 'd' | 'i' => printed.push_str(value),
+                'b' => printed.push_str(&decoded(value)?),
+                _ => return None,
+            }
+        }
+        printed.push_str(&decoded(rest)?);
+        if values.is_empty() || values.len() == before {
+            return Some(printed);
+        }
+    }
+}
+
+/// A text with what its backslashes stand for; none where that isn't text.
+fn decoded(text: &str) -> Option<String> {
+    let mut out = String::new();
+    let mut rest = text.chars().peekable();
+    while let Some(character) = rest.next() {
+        if character != '\\' {
+            out.push(character);
+            continue;
+        }
+        let digits = |rest: &mut std::iter::Peekable<std::str::Chars<'_>>, radix, most| {
+            let mut code = 0;
+            let mut count = 0;
+            while let Some(digit) = rest.peek().and_then(|next| next.to_digit(radix)) {
+                if count == most {
+                    break;
+                }
+                code = code * radix + digit;
+                count += 1;
+                rest.next();
+            }
+            (count > 0).then_some(code).and_then(char::from_u32)
+        };
+        match rest.next() {
+            Some('n') => out.push('\n'),
+            Some('t') => out.push('\t'),
+            Some('r') => out.push('\r'),
+            Some('a' | 'b' | 'f' | 'v') => out.push(' '),
+            Some('e' | 'E') => out.push('\u{1b}'),
+            Some('c') => return Some(out),
+            Some('x') => out.push(digits(&mut rest, 16, 2)?),
+            Some('u') => out.push(digits(&mut rest, 16, 4)?),
+            Some('U') => out.push(digits(&mut rest, 16, 8)?),
+            Some('0') => out.push(digits(&mut rest, 8, 3).unwrap_or('\0')),
+            Some(first @ '1'..='7') => {
+                let mut code = first.to_digit(8)?;
+                for _ in 0..2 {
+                    let Some(digit) = rest.peek().and_then(|next| next.to_digit(8)) else {
+                        break;
+                    };
+                    code = code * 8 + digit;
+                    rest.next();
+                }
+                out.push(char::from_u32(code)?);
+            }
+            Some(other @ ('\\' | '\'' | '"')) => out.push(other),
+            Some(other) => {
+                out.push('\\');
+                out.push(other);
+            }
+            None => out.push('\\'),
+        }
+    }
+    Some(out)
 }
 
 /// The commands in text that is fed to one of these commands, and whether text is fed that can't be known.
@@ -123,7 +220,17 @@ pub(super) fn fed_to(
         let base = name.rsplit('/').next().unwrap_or(name);
         let is_shell = SHELLS.contains(&base);
         if is_shell {
-            fed.unknown |= script_is_unknown(words);
+            fed.unknown |= script_is_unknown(words) || script_is_input(words, commands);
+        }
+        fed.unknown |= base == "git" && takes_setting_of_variable(words);
+        fed.unknown |= gives_shell_away(base, words);
+        match code_of(base, words) {
+            Some(CodeOf::Unknown) => fed.unknown = true,
+            Some(CodeOf::Input) => {
+                let texts = texts_of(input, redirections, documents);
+                fed.unknown |= texts.iter().any(Option::is_none);
+            }
+            None => {}
         }
         let mut sources_input = false;
         if RUNS_TEXT.contains(&base) && matches!(base, "eval" | "source" | ".") {
@@ -171,6 +278,158 @@ fn script_is_unknown(words: &[Argument]) -> bool {
         }
     }
     false
+}
+
+/// Whether the script of a shell behind `xargs` is what that reads: it is added at the end, or put in the script's place.
+fn script_is_input(words: &[Argument], commands: &[Vec<Argument>]) -> bool {
+    let is_code = |word: &Argument| {
+        word.fixed().is_some_and(|text| {
+            text.starts_with('-') && !text.starts_with("--") && text.ends_with('c')
+        })
+    };
+    if words.last().is_some_and(is_code) {
+        return true;
+    }
+    let Some(outer) = commands.first() else {
+        return false;
+    };
+    let placeholder = outer
+        .windows(2)
+        .find_map(|pair| match (pair[0].fixed()?, &pair[1]) {
+            ("-I" | "--replace", Argument::Fixed(text)) => Some(text.clone()),
+            (text, _) => text
+                .strip_prefix("-I")
+                .filter(|text| !text.is_empty())
+                .map(ToOwned::to_owned),
+        })
+        .unwrap_or_else(|| "{}".to_owned());
+    words.windows(2).any(|pair| {
+        is_code(&pair[0])
+            && pair[1].fixed().is_some_and(|text| {
+                text.trim_start_matches([' ', '"', '\''])
+                    .starts_with(&placeholder)
+            })
+    })
+}
+
+/// Whether a setting of git comes from a variable, which nobody sees.
+fn takes_setting_of_variable(words: &[Argument]) -> bool {
+    words
+        .iter()
+        .take_while(|word| word.text().starts_with('-'))
+        .any(|word| word.text().starts_with("--config-env"))
+}
+
+/// Whether a program for connections runs another one with what comes from the other end.
+fn gives_shell_away(base: &str, words: &[Argument]) -> bool {
+    let mut texts = words.iter().map(Argument::text);
+    match base {
+        "nc" | "ncat" | "netcat" => texts.any(|text| {
+            text.starts_with("--exec")
+                || text.starts_with("--sh-exec")
+                || text.starts_with("--lua-exec")
+                || !text.starts_with("--") && text.starts_with('-') && text.contains(['e', 'c'])
+        }),
+        "socat" => texts.any(|text| {
+            let upper = text.to_ascii_uppercase();
+            ["EXEC:", "SYSTEM:", "SHELL:"]
+                .iter()
+                .any(|kind| upper.contains(kind))
+        }),
+        _ => false,
+    }
+}
+
+/// Where an interpreter has its program from, if it is neither in its words nor in a file.
+enum CodeOf {
+    Input,
+    Unknown,
+}
+
+/// Interpreters by the letters of options that hold code, and of others with a value.
+const CODE_OPTIONS: &[(&str, &str, &str)] = &[
+    ("python", "c", "WX"),
+    ("pypy", "c", "WX"),
+    ("perl", "eE", "I"),
+    ("ruby", "e", "rIC"),
+    ("node", "ep", "rC"),
+    ("nodejs", "ep", "rC"),
+    ("bun", "ep", "r"),
+    ("php", "r", "dc"),
+    ("lua", "e", "l"),
+    ("luajit", "e", "l"),
+    ("tclsh", "", ""),
+    ("julia", "eE", "LJ"),
+    ("Rscript", "e", ""),
+    ("guile", "c", "lL"),
+    ("osascript", "e", "ls"),
+];
+
+/// Where the program of an interpreter comes from.
+fn code_of(base: &str, words: &[Argument]) -> Option<CodeOf> {
+    let base =
+        base.trim_end_matches(|character: char| character.is_ascii_digit() || character == '.');
+    let (_, code, valued) = CODE_OPTIONS.iter().find(|(name, ..)| *name == base)?;
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let text = match word {
+            Argument::Fixed(text) => text.as_str(),
+            Argument::Variable(variable) if variable.path.kind == PathKind::Pipe => {
+                return Some(CodeOf::Unknown);
+            }
+            Argument::Variable(variable) => {
+                let mut letters = variable.prefix.strip_prefix('-')?.chars();
+                return letters
+                    .any(|letter| code.contains(letter))
+                    .then_some(CodeOf::Unknown);
+            }
+        };
+        if matches!(text, "-" | "/dev/stdin" | "/dev/fd/0") {
+            return Some(CodeOf::Input);
+        }
+        let option = text.strip_prefix('-')?;
+        if let Some(long) = option.strip_prefix('-') {
+            if matches!(long, "version" | "help") {
+                return None;
+            }
+            if matches!(long, "eval" | "print" | "expression") {
+                return unless_fixed(words.next());
+            }
+            if matches!(long, "require" | "import" | "loader") {
+                words.next();
+            }
+            continue;
+        }
+        for (at, letter) in option.char_indices() {
+            let is_last = at + letter.len_utf8() == option.len();
+            if code.contains(letter) {
+                return if is_last {
+                    unless_fixed(words.next())
+                } else {
+                    None
+                };
+            }
+            if valued.contains(letter) {
+                if is_last {
+                    words.next();
+                }
+                break;
+            }
+            // A module, or a question about the program itself.
+            if matches!(
+                (base, letter),
+                ("python" | "pypy", 'm' | 'V' | 'h') | ("node" | "php", 'v' | 'h')
+            ) {
+                return None;
+            }
+        }
+    }
+    Some(CodeOf::Input)
+}
+
+fn unless_fixed(code: Option<&Argument>) -> Option<CodeOf> {
+    code.filter(|word| word.fixed().is_none())
+        .map(|_| CodeOf::Unknown)
 }
 
 /// Whether a shell runs what it reads: it has neither a script nor the name of one.

@@ -159,6 +159,18 @@ pub struct FileRedirection {
     pub free: bool,
 }
 
+impl FileRedirection {
+    /// Whether it changes a file.
+    #[must_use]
+    pub fn writes(&self) -> bool {
+        !self.free
+            && matches!(
+                self.kind,
+                RedirectionKind::Write | RedirectionKind::Append | RedirectionKind::ReadWrite
+            )
+    }
+}
+
 /// The kind of a redirection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RedirectionKind {

@@ -23,7 +23,20 @@ pub(super) fn find_removal(commands: &[Vec<Argument>]) -> Option<DangerousRemova
 
 /// Commands that remove what their operands name.
 const REMOVERS: &[&str] = &[
-    "rm", "rmdir", "unlink", "shred", "srm", "trash", "rimraf", "del", "rd", "erase", "zf_rm",
+    "rm",
+    "rmdir",
+    "unlink",
+    "shred",
+    "srm",
+    "trash",
+    "trash-put",
+    "rimraf",
+    "del",
+    "del-cli",
+    "rd",
+    "erase",
+    "zf_rm",
+    "Remove-Item",
 ];
 
 /// Whether one of the commands removes what its operands name.
@@ -88,8 +101,16 @@ fn removal_of(argv: &[Argument]) -> Option<DangerousRemoval> {
         "find" => removal_by_find(words),
         "fd" | "fdfind" => removal_by_fd(words),
         "dd" => removal_by_dd(words),
-        "chmod" | "chown" | "chgrp" | "setfacl" => change_of_all(words),
+        "chmod" | "chown" | "chgrp" | "setfacl" | "chattr" => change_of_all(words),
         "rsync" => removal_by_rsync(words),
+        "tar" | "bsdtar" if has_long(words, "--remove-files") => first_vital(&operands(words)),
+        "tar" | "bsdtar" if unpacks_anywhere(words) => named(
+            "files that the archive names".to_owned(),
+            Some("they can lie anywhere"),
+        ),
+        "zip" if moves_into_archive(words) => first_vital(&operands(words)),
+        "gio" | "cmake" if has_removing_word(words) => first_vital(&operands(words)),
+        "git" => removal_by_git(words),
         "tar" | "bsdtar" | "unzip" | "7z" | "wget" | "curl" => unpacked(words),
         _ if name == "mkfs" || name.starts_with("mkfs.") || name == "wipefs" => {
             named(name.to_owned(), Some("a file system"))
@@ -142,17 +163,7 @@ fn removal_by_find(words: &[Argument]) -> Option<DangerousRemoval> {
     if !removes {
         return None;
     }
-    // A filter makes it an ordinary clean-up, which is asked about as any other change.
-    let filtered = words.windows(2).any(|pair| {
-        let value = pair.get(1).and_then(Argument::fixed).unwrap_or("*");
-        match pair.first().and_then(Argument::fixed) {
-            Some("-name" | "-iname" | "-path" | "-wholename" | "-regex") => {
-                !value.bytes().all(|byte| b"*?./".contains(&byte))
-            }
-            Some("-newer" | "-mtime" | "-mmin" | "-size") => true,
-            _ => false,
-        }
-    }) || words.iter().any(|word| word.fixed() == Some("-empty"));
+    let filtered = is_filtered(words);
     let starts: Vec<&Argument> = words
         .iter()
         .take_while(|word| {
@@ -170,6 +181,99 @@ fn removal_by_find(words: &[Argument]) -> Option<DangerousRemoval> {
         return named(".".to_owned(), Some("the working folder"));
     }
     first_vital(&starts)
+}
+
+/// Whether tests before the removal leave only some files: an ordinary clean-up, which is asked about as any other
+/// change. A test that is turned round, or one of several, leaves the rest.
+fn is_filtered(words: &[Argument]) -> bool {
+    let is_action = |word: &Argument| {
+        word.fixed().is_some_and(|text| {
+            text == "-delete" || text.starts_with("-exec") || text.starts_with("-ok")
+        })
+    };
+    let end = words.iter().position(is_action).unwrap_or(words.len());
+    let tests = words.get(..end).unwrap_or_default();
+    let chooses = |word: &Argument| matches!(word.fixed(), Some("!" | "-not" | "-o" | "-or" | ","));
+    if tests.iter().any(chooses) {
+        return false;
+    }
+    let by_value = tests.windows(2).any(|pair| {
+        let value = pair.get(1).and_then(Argument::fixed).unwrap_or("*");
+        match pair.first().and_then(Argument::fixed) {
+            Some("-name" | "-iname" | "-path" | "-wholename" | "-regex") => {
+                !value.bytes().all(|byte| b"*?./".contains(&byte))
+            }
+            Some("-newer" | "-mtime" | "-mmin" | "-size") => true,
+            _ => false,
+        }
+    });
+    by_value || tests.iter().any(|word| word.fixed() == Some("-empty"))
+}
+
+fn has_long(words: &[Argument], option: &str) -> bool {
+    words.iter().any(|word| word.fixed() == Some(option))
+}
+
+/// `tar xP`: members are put where their names say, outside of the folder too.
+fn unpacks_anywhere(words: &[Argument]) -> bool {
+    let mut letters = words.iter().enumerate().filter_map(|(at, word)| {
+        let text = word.fixed()?;
+        let bundle = text.strip_prefix('-').or((at == 0).then_some(text))?;
+        (!bundle.starts_with('-')).then_some(bundle)
+    });
+    let extracts = has_long(words, "--extract")
+        || has_long(words, "--get")
+        || letters.clone().any(|bundle| bundle.contains('x'));
+    extracts && (has_long(words, "--absolute-names") || letters.any(|bundle| bundle.contains('P')))
+}
+
+/// `zip -m`: what goes into the archive is removed.
+fn moves_into_archive(words: &[Argument]) -> bool {
+    words.iter().filter_map(Argument::fixed).any(|text| {
+        text == "--move" || text.starts_with('-') && !text.starts_with("--") && text.contains('m')
+    })
+}
+
+/// `gio trash`, `cmake -E rm`: programs with a sub-command that removes.
+fn has_removing_word(words: &[Argument]) -> bool {
+    words.iter().filter_map(Argument::fixed).any(|text| {
+        matches!(
+            text,
+            "trash" | "remove" | "rm" | "remove_directory" | "rename"
+        )
+    })
+}
+
+/// `git clean` in, or of, a folder that is vital.
+fn removal_by_git(words: &[Argument]) -> Option<DangerousRemoval> {
+    if has_long(words, "--unsafe-paths") {
+        return named(
+            "files that the patch names".to_owned(),
+            Some("they can lie anywhere"),
+        );
+    }
+    let clean = words
+        .iter()
+        .position(|word| word.fixed() == Some("clean"))?;
+    let (before, after) = words.split_at(clean);
+    let is_chosen = |word: &Argument| {
+        word.fixed()
+            .is_some_and(|text| matches!(text, "-C" | "--work-tree" | "--git-dir"))
+    };
+    let folders = before
+        .windows(2)
+        .filter(|pair| pair.first().is_some_and(is_chosen))
+        .filter_map(|pair| pair.get(1));
+    let joined: Vec<Argument> = before
+        .iter()
+        .filter_map(|word| word.text().strip_prefix("--work-tree="))
+        .map(|text| Argument::Fixed(text.to_owned()))
+        .collect();
+    let targets: Vec<&Argument> = folders
+        .chain(joined.iter())
+        .chain(operands(after.get(1..).unwrap_or_default()))
+        .collect();
+    first_system_or_home(&targets)
 }
 
 /// `fd … -x rm`: what it finds below its operands is removed.
@@ -208,6 +312,9 @@ fn removal_by_rsync(words: &[Argument]) -> Option<DangerousRemoval> {
         word.text().starts_with("--del") || word.fixed() == Some("--remove-source-files")
     });
     let targets = operands(words);
+    if has_long(words, "--remove-source-files") {
+        return first_vital(&targets);
+    }
     let target = targets.last().filter(|_| deletes)?;
     named(target.text().to_owned(), vital(&target.path()))
 }

@@ -251,8 +251,13 @@ fn check_formats(sorted: &Sorted<'_>) -> Result<(), Refusal> {
                 .trim_start_matches(['+', '-', ' '])
                 .starts_with('G')
         });
-        if placeholder || text.to_ascii_lowercase().contains("signature") {
+        let lower = text.to_ascii_lowercase();
+        if placeholder || lower.contains("signature") {
             return verifies();
+        }
+        // A reference can name a file as it was at some time.
+        if lower.contains("(raw") || lower.contains("(*raw") {
+            return refuse("the format %(raw) shows what a reference names, which can be any file");
         }
     }
     for key in sorted.values("--sort") {
@@ -309,7 +314,15 @@ fn named_files(command: &str, sorted: &Sorted<'_>) -> Vec<PathOperand> {
     let texts = sorted.operands.iter().filter_map(|operand| operand.fixed());
     for text in texts.chain(sorted.values("-L").flatten()) {
         if let Some((_, path)) = text.rsplit_once(':').filter(|(_, path)| !path.is_empty()) {
-            paths.push(PathOperand::literal(path));
+            // `:(top)name` and `:/name` are names with a remark in front.
+            let plain = match path.strip_prefix('(') {
+                Some(remark) => remark.split_once(')').map_or(path, |(_, name)| name),
+                None => path.trim_start_matches(['/', '!', '^']),
+            };
+            paths.push(PathOperand::literal(plain));
+            if plain != path {
+                paths.push(PathOperand::literal(path));
+            }
         } else if matches!(command, "show" | "cat-file") && is_object_name(text) {
             paths.push(PathOperand {
                 kind: PathKind::Object,
@@ -444,9 +457,11 @@ fn judge_config(words: &[Argument]) -> Verdict {
         "--get-color",
         "--get-colorbool",
     ]);
-    // One plain name without a value is a question too.
-    let asks =
-        sorted.operands.len() == 1 && sorted.operands.iter().all(|word| word.fixed().is_some());
+    // One plain name without a value is a question too. A name without a dot is a sub-command of newer versions.
+    let asks = match sorted.operands.as_slice() {
+        [name] => name.fixed().is_some_and(|name| name.contains('.')),
+        _ => false,
+    };
     if gets || modern || asks {
         return Ok(obeying(Obeys::Repository));
     }
