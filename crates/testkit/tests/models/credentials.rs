@@ -456,6 +456,27 @@ fn google_credentials_of_a_service_account_are_a_signed_claim() {
     let output = asked_vertex(&home);
     assert_eq!(output.code(), Some(0), "{output:#?}");
     assert_eq!(bearer(&server), "Bearer ya29.the-access-token");
+    // Google's own package verifies the claim.
+    let form = tokens.requests()[0].text();
+    let claim = form.split("assertion=").nth(1).unwrap();
+    crate::official::checked(&[json!({
+        "check": "assertion",
+        "assertion": claim.split('&').next().unwrap(),
+        "audience": credentials["token_uri"],
+        "account": credentials,
+        "public": public_key(&home.home().join("key.pem")),
+    })]);
+}
+
+/// The public half of a key.
+fn public_key(file: &Path) -> String {
+    let made = std::process::Command::new("openssl")
+        .args(["pkey", "-pubout", "-in"])
+        .arg(file)
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{made:?}");
+    String::from_utf8(made.stdout).unwrap()
 }
 
 /// A fresh RSA key in PKCS #8.

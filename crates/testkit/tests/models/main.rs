@@ -14,6 +14,7 @@ mod credentials;
 mod declared;
 mod discovery;
 mod house;
+mod official;
 mod peers;
 mod scenarios;
 mod small;
