@@ -212,7 +212,12 @@ impl Overview {
                 let source = self.router.key_source(&format!("{}/x", entry.name));
                 let source = match source.as_str() {
                     "none" if entry.needs_key => "no key".to_owned(),
-                    "none" => "needs no key".to_owned(),
+                    "none" => match entry.kind {
+                        Kind::Bedrock => "credentials of AWS, found when they are needed",
+                        Kind::Vertex => "credentials of Google, found when they are needed",
+                        _ => "needs no key",
+                    }
+                    .to_owned(),
                     _ => source,
                 };
                 (entry.name.clone(), source)
@@ -237,6 +242,10 @@ impl Overview {
         let answers: Vec<Option<Discovered>> = futures::future::join_all(asked).await;
         let (mut listed, mut warnings) = (Vec::new(), Vec::new());
         for (entry, answer) in entries.into_iter().zip(answers) {
+            if answer.is_none() && entry.declared && entry.models.is_empty() {
+                let url = entry.base_url.as_deref().unwrap_or_default();
+                warnings.push(format!("{}: {url} gives no list of models", entry.name));
+            }
             let found = answer.unwrap_or_default();
             warnings.extend(
                 found

@@ -92,6 +92,7 @@ fn run_command(arguments: Arguments) -> Outcome {
         Command::Models(models) => in_runtime(commands::models::run(environment()?, models)),
         Command::Login(login) => commands::models::login(environment()?, &login),
         Command::Logout(logout) => commands::models::logout(environment()?, &logout),
+        Command::Status => commands::models::status(environment()?),
         Command::Agents(agents) => commands::agents::run(environment()?, agents),
         Command::Skills(skills) => commands::skills::run(environment()?, skills),
         Command::Acp => {

@@ -53,7 +53,8 @@ async fn ask_now(entry: &Entry, key: Option<&str>, network: &Network) -> Option<
         kind: entry.kind,
     };
     match entry.kind {
-        Kind::Chat if entry.is_local() => asking.local().await,
+        // Some speak other families, too.
+        Kind::Chat | Kind::Responses | Kind::Anthropic if entry.is_local() => asking.local().await,
         Kind::Chat | Kind::Responses | Kind::Gemini | Kind::Anthropic => asking.listed().await,
         Kind::Bedrock | Kind::Vertex => None,
     }
@@ -246,6 +247,7 @@ fn llama_cpp(found: &mut Discovered, props: &Value) {
         facts.context_window = window.or(facts.context_window);
         facts.images = images.or(facts.images);
         facts.tools = tools.or(facts.tools);
+        facts.grammar = Some(window.is_some());
     }
 }
 

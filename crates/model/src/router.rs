@@ -6,7 +6,7 @@
 
 use crate::anthropic::credentials::{CredentialSource, Credentials};
 use crate::catalog::Catalog;
-use crate::chat::Chat;
+use crate::chat::{Chat, GRAMMAR};
 use crate::cloud::aws::Aws;
 use crate::cloud::google::Google;
 use crate::cloud::translate::{Cloud, OnCloud};
@@ -17,7 +17,7 @@ use crate::providers::{ANTHROPIC, Directory, Entry, KeySource, Kind, ModelFacts,
 use crate::request::ModelRequest;
 use crate::responses::Responses;
 use crate::text_calls::prompt::Prompts;
-use crate::text_calls::{self, Mode};
+use crate::text_calls::{self, Calls, Mode};
 use crate::wire::authorize::{Authorizer, KeyHeader};
 use crate::wire::{Connection, ConnectionParts, HttpProvider};
 use crate::{AnthropicConfig, AnthropicProvider, KeyHelper};
@@ -99,6 +99,10 @@ impl Router {
     /// # Errors
     /// When not; the message names the variable or the setting.
     pub fn check(&self, model: &str) -> Result<(), ModelError> {
+        let providers = self.shared.catalog.providers();
+        if self.default.is_none() && providers.located(model).provider == ANTHROPIC {
+            providers.known(model)?;
+        }
         self.located(model).map(|_| ())
     }
 
@@ -152,17 +156,20 @@ impl Shared {
         provider: &dyn Provider,
         request: &ModelRequest,
         transfer: Transfer,
-        (in_words, is_chat): (bool, bool),
+        how: Calls,
     ) -> Result<ResponseStream, ModelError> {
-        if in_words {
+        if how.in_words {
             let offered = self.prompts.offered(request);
-            let response = provider
-                .stream(&self.prompts.rewritten(request), transfer)
-                .await?;
+            let mut rewritten = self.prompts.rewritten(request);
+            if how.grammar && !offered.names.is_empty() {
+                let grammar = text_calls::grammar::of(&offered.names);
+                rewritten.extra.insert(GRAMMAR.to_owned(), grammar.into());
+            }
+            let response = provider.stream(&rewritten, transfer).await?;
             return Ok(text_calls::rewritten(response, offered, Mode::Prompted));
         }
         let response = provider.stream(request, transfer).await?;
-        if is_chat && !request.tools.is_empty() {
+        if how.may_be_text && !request.tools.is_empty() {
             let offered = self.prompts.offered(request);
             return Ok(text_calls::rewritten(response, offered, Mode::Only));
         }
@@ -536,22 +543,24 @@ impl Provider for Router {
         let plain = rewritten(request, model, entry);
         let name = request.model.clone();
         // Servers on this machine leave calls in the text, whichever protocol they speak.
-        let is_chat = entry.is_some_and(|entry| {
+        let may_be_text = entry.is_some_and(|entry| {
             entry.kind == Kind::Chat
                 || (entry.is_local() && matches!(entry.kind, Kind::Responses | Kind::Anthropic))
         });
         let shared = Arc::clone(&self.shared);
+        let mut how = Calls {
+            in_words: facts.tools == Some(false) || shared.wordy.lock().contains(&name),
+            grammar: entry.is_some_and(|entry| entry.kind == Kind::Chat)
+                && facts.grammar == Some(true),
+            may_be_text,
+        };
         Box::pin(async move {
-            let in_words = facts.tools == Some(false) || shared.wordy.lock().contains(&name);
-            let response = shared
-                .ask(&*provider, &plain, transfer, (in_words, is_chat))
-                .await;
+            let response = shared.ask(&*provider, &plain, transfer, how).await;
             let response = match response {
-                Err(error) if !in_words && refuses_tools(&error) && !plain.tools.is_empty() => {
+                Err(error) if !how.in_words && refuses_tools(&error) && !plain.tools.is_empty() => {
                     shared.wordy.lock().insert(name.clone());
-                    shared
-                        .ask(&*provider, &plain, transfer, (true, is_chat))
-                        .await?
+                    how.in_words = true;
+                    shared.ask(&*provider, &plain, transfer, how).await?
                 }
                 other => other?,
             };

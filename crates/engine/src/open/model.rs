@@ -5,7 +5,7 @@ use crate::turn::models::choose;
 use lathe_model::catalog::Compaction;
 use lathe_model::{
     AnthropicConfig, AnthropicProvider, CacheMarkers, Catalog, Directory, KeyHelperError, Keys,
-    ModelError, Provider, Router, Thinking,
+    Provider, Router, Thinking,
 };
 use lathe_protocol::diagnostic::Diagnostic;
 use lathe_settings::schema::{PromptCache, Thinking as SettingsThinking, ThinkingMode};
@@ -143,17 +143,8 @@ pub(crate) fn provider(
     let name = providers.located(model).provider;
     if name == lathe_model::providers::ANTHROPIC {
         let declared = providers.get(name).is_some_and(|entry| entry.declared);
-        match (&anthropic, model.split_once('/')) {
-            (None, Some((left, _))) => {
-                return Err(OpenError::Model(ModelError::MissingKey {
-                    message: format!(
-                        "{model}: there is no provider {left:?}; there are {}",
-                        providers.names()
-                    ),
-                }));
-            }
-            (None, None) if !declared => return Err(OpenError::NoCredentials),
-            _ => {}
+        if anthropic.is_none() && !declared && !model.contains('/') {
+            return Err(OpenError::NoCredentials);
         }
     }
     let default = anthropic.is_some();

@@ -34,6 +34,8 @@ pub(crate) enum Command {
     Login(crate::commands::models::LoginArguments),
     /// Remove the key of a provider.
     Logout(crate::commands::models::LogoutArguments),
+    /// Show which providers have a key, and where it comes from.
+    Status,
     /// List agents, show one, and check their files.
     Agents(crate::commands::agents::AgentsArguments),
     /// List skills and custom commands, show one, and check their files.

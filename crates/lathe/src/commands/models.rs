@@ -1,4 +1,4 @@
-//! `lathe models`, `lathe login` and `lathe logout`: which models there are, what they can do, and their keys.
+//! `lathe models`, `lathe login`, `lathe logout` and `lathe status`: which models there are, what they can do, and their keys.
 
 use super::{load_options, places, print, print_line};
 use crate::error::{CliError, Kinded as _, Outcome, notice};
@@ -149,14 +149,10 @@ async fn test(overview: &models::Overview, model: &str, json: bool) -> Outcome {
 
 /// `lathe login`.
 pub(crate) fn login(environment: Environment, arguments: &LoginArguments) -> Outcome {
-    let overview = overview(environment)?;
     let Some(provider) = &arguments.provider else {
-        let mut text = String::new();
-        for (name, source) in overview.keys() {
-            let _ = writeln!(text, "{name:16}{source}");
-        }
-        return print(&text);
+        return status(environment);
     };
+    let overview = overview(environment)?;
     if !overview.has(provider) {
         return Err(CliError::usage(format!(
             "there is no provider {provider}; there are {}",
@@ -178,6 +174,15 @@ pub(crate) fn login(environment: Environment, arguments: &LoginArguments) -> Out
             "The key of {provider} is in {file} (only you can read it): the keyring can't be used ({why}).\n"
         ),
     })
+}
+
+/// `lathe status`: the providers, and where their keys come from.
+pub(crate) fn status(environment: Environment) -> Outcome {
+    let mut text = String::new();
+    for (name, source) in overview(environment)?.keys() {
+        let _ = writeln!(text, "{name:16}{source}");
+    }
+    print(&text)
 }
 
 /// `lathe logout`.

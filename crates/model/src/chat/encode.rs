@@ -1,5 +1,6 @@
 //! Requests, from the Messages shape.
 
+use super::GRAMMAR;
 use crate::provider::Transfer;
 use crate::providers::{EffortField, ModelFacts, Quirks, ReasoningField};
 use crate::request::{ModelRequest, ThinkingMode};
@@ -95,6 +96,11 @@ pub(crate) fn head(
         if let Some(value) = request.extra.get(name) {
             object.insert(name.to_owned(), value.clone());
         }
+    }
+    if let Some(grammar) = request.extra.get(GRAMMAR)
+        && !wanted.dropped.contains(GRAMMAR)
+    {
+        object.insert(GRAMMAR.to_owned(), grammar.clone());
     }
     if wanted.effort {
         effort(request, wanted.quirks.effort(), &mut object);

@@ -26,6 +26,9 @@ use std::collections::HashSet;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
+/// The field with a grammar that the server holds the answer to.
+pub(crate) const GRAMMAR: &str = "grammar";
+
 /// Gives the facts about a model of this provider.
 pub(crate) type FactsOf = Arc<dyn Fn(&str) -> ModelFacts + Send + Sync>;
 
@@ -254,6 +257,9 @@ fn lesson(learned: &mut Learned, wanted: &Wanted, text: &str) -> bool {
         && wanted.quirks.strict.is_some()
         && learned.dropped.insert("strict")
     {
+        return true;
+    }
+    if says(GRAMMAR) && learned.dropped.insert(GRAMMAR) {
         return true;
     }
     let ids = says("tool call id") || says("tool_call_id") || says("tool_call id");

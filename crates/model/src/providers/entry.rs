@@ -126,6 +126,8 @@ pub struct ModelFacts {
     pub images: Option<bool>,
     /// Whether it can reason.
     pub reasoning: Option<bool>,
+    /// Whether its server holds answers to a grammar.
+    pub grammar: Option<bool>,
     /// How its prompt cache is used.
     pub cache: Option<CacheSetting>,
     /// Its prices.
@@ -182,6 +184,7 @@ impl ModelFacts {
         set(&mut self.tools, other.tools.as_ref());
         set(&mut self.images, other.images.as_ref());
         set(&mut self.reasoning, other.reasoning.as_ref());
+        set(&mut self.grammar, other.grammar.as_ref());
         set(&mut self.price, other.price.as_ref());
         set(&mut self.name, other.name.as_ref());
         if self.source.is_none() {

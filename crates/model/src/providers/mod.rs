@@ -197,6 +197,25 @@ impl Directory {
         }
     }
 
+    /// Whether the provider that a model names is there, where a reference without one leads nowhere.
+    ///
+    /// # Errors
+    /// With the names of the providers that there are.
+    pub fn known(&self, model: &str) -> Result<(), crate::ModelError> {
+        let Some((left, _)) = model.split_once('/') else {
+            return Ok(());
+        };
+        if self.get(left).is_some() {
+            return Ok(());
+        }
+        Err(crate::ModelError::MissingKey {
+            message: format!(
+                "{model}: there is no provider {left:?}; there are {}",
+                self.names()
+            ),
+        })
+    }
+
     /// The names, for messages.
     #[must_use]
     pub fn names(&self) -> String {

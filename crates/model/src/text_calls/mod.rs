@@ -5,6 +5,7 @@
 //! words, `read` rewrites the events of a response. Models that can call tools, but wrote a call as text all the same,
 //! are understood too: an answer that is nothing but a call is one.
 
+pub(crate) mod grammar;
 pub(crate) mod parse;
 pub(crate) mod prompt;
 pub(crate) mod read;
@@ -22,6 +23,17 @@ pub(crate) enum Mode {
     Prompted,
     /// Only an answer that is nothing else is a call.
     Only,
+}
+
+/// How calls are made.
+#[derive(Clone, Copy)]
+pub(crate) struct Calls {
+    /// Tools, calls and results are words.
+    pub(crate) in_words: bool,
+    /// The server holds those words to a grammar.
+    pub(crate) grammar: bool,
+    /// The server may leave a real call in the words.
+    pub(crate) may_be_text: bool,
 }
 
 /// A response with the calls in its words turned into real ones.

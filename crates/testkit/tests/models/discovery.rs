@@ -241,7 +241,8 @@ fn a_key_that_was_stored_by_login_is_used_and_removed_by_logout() {
         sent.header("authorization"),
         Some("Bearer key-from-stdin-0123")
     );
-    let status = home.run(["login"], "");
+    let status = home.run(["status"], "");
+    assert_eq!(home.run(["login"], "").stdout, status.stdout);
     assert!(
         status
             .stdout

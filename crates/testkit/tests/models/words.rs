@@ -164,3 +164,74 @@ fn the_transcript_of_a_session_in_words_has_real_calls_and_resumes_elsewhere() {
     let told = server.requests()[0].body["messages"].to_string();
     assert!(told.contains("tool_use"), "{told}");
 }
+
+/// llama.cpp with a model whose template knows no tools.
+fn llama_cpp(replies: Vec<PeerReply>) -> Peer {
+    let asked = std::sync::atomic::AtomicUsize::new(0);
+    Peer::start(move |request, _| match request.path.as_str() {
+        "/v1/models" => PeerReply::json(&json!({"data": [{"id": "m"}]})),
+        "/props" => PeerReply::json(&json!({
+            "default_generation_settings": {"n_ctx": 32_768},
+            "chat_template_caps": {"supports_tools": false},
+        })),
+        "/v1/chat/completions" => {
+            let number = asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            replies[number.min(replies.len() - 1)].clone()
+        }
+        _ => PeerReply::not_found(),
+    })
+}
+
+#[test]
+fn words_are_held_to_a_grammar_where_the_server_has_one() {
+    let call = "<tool_call>\n{\"name\": \"Bash\", \"arguments\": {\"command\": \"echo hi\"}}\n</tool_call>";
+    let peer = llama_cpp(vec![says(call), says("done")]);
+    let home = home(&json!({"providers": {"house": {"kind": "openai-chat",
+        "baseUrl": format!("{}/v1", peer.url())}}}));
+    assert_eq!(result(&home, "house/m", ALLOWED)["result"], "done");
+    let body = asked(&peer).remove(0);
+    assert!(body.get("tools").is_none(), "{body}");
+    let grammar = body["grammar"].as_str().unwrap();
+    assert!(
+        grammar.contains("root ::=") && grammar.contains("\"Bash\""),
+        "{grammar}"
+    );
+}
+
+#[test]
+fn a_grammar_that_the_server_refuses_is_left_out() {
+    let refused = PeerReply::new(
+        400,
+        "application/json",
+        json!({"error": {"message": "Failed to parse grammar"}}).to_string(),
+    );
+    let peer = llama_cpp(vec![refused, says("done")]);
+    let home = home(&json!({"providers": {"house": {"kind": "openai-chat",
+        "baseUrl": format!("{}/v1", peer.url())}}}));
+    assert_eq!(result(&home, "house/m", &[])["result"], "done");
+    let bodies = asked(&peer);
+    assert!(bodies[0].get("grammar").is_some() && bodies[1].get("grammar").is_none());
+}
+
+#[test]
+fn a_local_server_of_another_family_is_asked_what_its_model_can_do() {
+    for kind in ["anthropic", "openai"] {
+        let peer = llama_cpp(vec![PeerReply::not_found()]);
+        let url = if kind == "openai" {
+            format!("{}/v1", peer.url())
+        } else {
+            peer.url()
+        };
+        let home = home(&json!({"providers": {"house": {"kind": kind, "baseUrl": url}}}));
+        let output = home.run(["models", "--json"], "");
+        let listed: Value = serde_json::from_str(&output.stdout).unwrap();
+        let row = listed
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|row| row["provider"] == "house");
+        let row = row.unwrap();
+        assert_eq!(row["contextWindow"], 32_768, "{kind}: {row}");
+        assert_eq!(row["tools"], false, "{kind}: {row}");
+    }
+}
