@@ -27,7 +27,7 @@ pub struct Question {
 }
 
 impl Question {
-    fn request(&self) -> Result<ModelRequest, AskError> {
+    pub(crate) fn request(&self) -> Result<ModelRequest, AskError> {
         let mut request = ModelRequest::new(&self.model, self.max_tokens);
         request.system = serde_json::json!([{"type": "text", "text": self.system}])
             .to_string()
@@ -88,6 +88,21 @@ pub async fn complete(
     policy: RecoveryPolicy,
     cancel: &CancellationToken,
 ) -> Result<Answer, AskError> {
+    let assembler = assembled(provider, request, policy, cancel).await?;
+    let header = assembler.header().ok_or(AskError::Nothing)?.clone();
+    Ok(Answer {
+        text: assembler.text(),
+        header,
+    })
+}
+
+/// Sends a request and puts its answer together.
+pub(crate) async fn assembled(
+    provider: Arc<dyn Provider>,
+    request: ModelRequest,
+    policy: RecoveryPolicy,
+    cancel: &CancellationToken,
+) -> Result<MessageAssembler, AskError> {
     let mut deliveries = run(provider, request, policy, cancel.clone());
     let mut assembler = MessageAssembler::default();
     while let Some(delivery) = deliveries.next().await {
@@ -101,9 +116,5 @@ pub async fn complete(
             Delivery::Requesting { .. } | Delivery::Retrying { .. } => {}
         }
     }
-    let header = assembler.header().ok_or(AskError::Nothing)?.clone();
-    Ok(Answer {
-        text: assembler.text(),
-        header,
-    })
+    Ok(assembler)
 }

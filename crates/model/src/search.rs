@@ -3,13 +3,11 @@
 //! The question is written in the Messages shape with the server's tool in its list; the translators make the
 //! provider's own form of it and give the results back as blocks of that shape.
 
-use crate::ask::AskError;
+use crate::ask::{self, AskError, Question};
 use crate::providers::Kind;
-use crate::{Catalog, Delivery, MessageAssembler, ModelRequest, Provider, RecoveryPolicy, run};
-use futures::StreamExt as _;
+use crate::{Catalog, ModelRequest, Provider, RecoveryPolicy};
 use lathe_protocol::content::ContentBlock;
-use lathe_protocol::encoded::EncodedMessage;
-use lathe_protocol::message::{AssistantMessage, Role};
+use lathe_protocol::message::AssistantMessage;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -98,10 +96,13 @@ pub(crate) fn results_block(id: &str, pages: &[(String, String)]) -> ContentBloc
 
 impl WebQuestion {
     fn request(&self) -> Result<ModelRequest, AskError> {
-        let mut request = ModelRequest::new(&self.model, self.max_tokens);
-        request.system = json!([{"type": "text", "text": self.system}])
-            .to_string()
-            .into();
+        let question = Question {
+            model: self.model.clone(),
+            system: self.system.clone(),
+            prompt: format!("Search the web for: {}", self.words),
+            max_tokens: self.max_tokens,
+        };
+        let mut request = question.request()?;
         let mut tool = json!({"type": KIND, "name": TOOL, "max_uses": MOST_SEARCHES});
         if !self.allowed.is_empty() {
             tool["allowed_domains"] = json!(self.allowed);
@@ -110,12 +111,6 @@ impl WebQuestion {
             tool["blocked_domains"] = json!(self.blocked);
         }
         request.tools = json!([tool]).to_string().into();
-        let words = [ContentBlock::text(format!(
-            "Search the web for: {}",
-            self.words
-        ))];
-        let message = EncodedMessage::new(Role::User, &words).map_err(AskError::Encode)?;
-        request.messages.push(message);
         Ok(request)
     }
 }
@@ -130,19 +125,8 @@ pub async fn search(
     cancel: &CancellationToken,
 ) -> Result<WebAnswer, AskError> {
     let request = question.request()?;
-    let mut deliveries = run(provider, request, RecoveryPolicy::default(), cancel.clone());
-    let mut assembler = MessageAssembler::default();
-    while let Some(delivery) = deliveries.next().await {
-        match delivery? {
-            Delivery::Event(event) => {
-                assembler.feed(&event.event)?;
-            }
-            Delivery::Retracted { .. } | Delivery::FellBack { .. } => {
-                assembler = MessageAssembler::default();
-            }
-            Delivery::Requesting { .. } | Delivery::Retrying { .. } => {}
-        }
-    }
+    let policy = RecoveryPolicy::default();
+    let assembler = ask::assembled(provider, request, policy, cancel).await?;
     let message = assembler.partial().ok_or(AskError::Nothing)?;
     Ok(WebAnswer {
         parts: parts(&message.content),
