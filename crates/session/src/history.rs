@@ -84,6 +84,8 @@ pub struct History {
     dropped_media: HashSet<String>,
     text_bytes: usize,
     media: usize,
+    /// Whether the model is another one since somebody asked what it can't read.
+    switched: bool,
 }
 
 /// The API messages of a list of records, in the order of the chain.
@@ -112,6 +114,7 @@ impl History {
             dropped_media: HashSet::new(),
             text_bytes: 0,
             media: 0,
+            switched: true,
         }
     }
 
@@ -385,6 +388,7 @@ impl History {
     pub fn set_model(&mut self, model: &str) {
         if self.model != model {
             model.clone_into(&mut self.model);
+            self.switched = true;
             self.groups
                 .iter_mut()
                 .for_each(|group| group.words_current = false);

@@ -13,6 +13,7 @@ use crate::call::CallEnvironment;
 use crate::conversation::{Choices, Conversation, RunningTurn};
 use bytes::Bytes;
 use lathe_model::RecoveryPolicy;
+use lathe_protocol::event::NoticeLevel;
 use lathe_tools::ToolRegistry;
 use std::sync::Arc;
 
@@ -41,6 +42,7 @@ impl Step {
     /// Reads choices and tools for the next step.
     pub(crate) fn begin(conversation: &mut Conversation, turn: &RunningTurn) -> Self {
         let choices = choices(conversation);
+        tell_left_out(conversation, &choices.model);
         let tools = tools(conversation);
         Self {
             policy: conversation.recovery_policy(&choices),
@@ -48,6 +50,19 @@ impl Step {
             choices,
             tools,
         }
+    }
+}
+
+/// Says what another model does not get of the conversation: reasoning is good only for the model that wrote it. Words,
+/// calls, results and images go along.
+fn tell_left_out(conversation: &mut Conversation, model: &str) {
+    let count = conversation.history.newly_left_out();
+    if count > 0 {
+        let pieces = if count == 1 { "piece" } else { "pieces" };
+        conversation.shared.events.notice(
+            NoticeLevel::Warning,
+            format!("{model} does not get {count} {pieces} of reasoning that another model wrote"),
+        );
     }
 }
 

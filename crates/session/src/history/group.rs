@@ -4,6 +4,22 @@ use super::piece::{Piece, PieceKind, same_model};
 use lathe_protocol::ids::ToolUseId;
 use std::collections::HashSet;
 
+impl super::History {
+    /// How many pieces of reasoning the model can't read, because another one wrote them, so that requests lack them.
+    /// Told once after each change of the model; 0 otherwise.
+    pub fn newly_left_out(&mut self) -> usize {
+        if !std::mem::take(&mut self.switched) {
+            return 0;
+        }
+        let spoken = self.groups.iter().flat_map(|group| &group.assistant);
+        spoken
+            .filter(|piece| {
+                matches!(&piece.kind, PieceKind::Thinking { model, .. } if !same_model(model, &self.model))
+            })
+            .count()
+    }
+}
+
 /// A message of the model and everything that follows it until the next.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Group {
