@@ -9,6 +9,8 @@ pub(crate) mod cache;
 pub(crate) mod calls;
 pub(crate) mod decoding;
 pub(crate) mod emit;
+#[cfg(test)]
+mod sharing_tests;
 pub(crate) mod think;
 
 use crate::anthropic::transport;

@@ -42,7 +42,14 @@ fn opencode_6418_24909_11546_reasoning_of_another_model_is_left_out_after_a_swit
         "",
     );
     assert_eq!(first.code(), Some(0), "{first:#?}");
-    assert_eq!(result(&home, "house/m", &["-c"])["result"], "second");
+    let second = ask(&home, "house/m", &["-c"]);
+    assert_eq!(second.result()["result"], "second");
+    assert!(
+        second
+            .stderr
+            .contains("house/m does not get 2 pieces of reasoning"),
+        "{second:#?}"
+    );
     let body = asked(&peer)[0].to_string();
     assert!(
         !body.contains("a signed thought") && !body.contains("signature"),
@@ -446,6 +453,95 @@ fn goose_2597_a_key_is_nowhere_even_if_the_server_repeats_it() {
                 .contains("sk-secret-0123456789")
         );
     }
+}
+
+/// An MCP server whose tools have these schemas.
+fn tools_server(home: &TestHome, schemas: &Value) -> String {
+    let program = r#"
+import json, sys
+tools = json.loads(sys.argv[1])
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message: continue
+    if message["method"] == "initialize":
+        result = {"protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": "odd", "version": "1"}}
+    elif message["method"] == "tools/list":
+        result = {"tools": [{"name": name, "description": name, "inputSchema": schema} for name, schema in tools.items()]}
+    else:
+        result = {}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"#;
+    let program = home.write("odd.py", program);
+    json!({"mcpServers": {"odd": {"command": "python3", "args": [program, schemas.to_string()]}}})
+        .to_string()
+}
+
+/// The declarations that Gemini gets of an MCP server's tools, and what the run told.
+fn declared_to_gemini(schemas: &Value) -> (Vec<Value>, String) {
+    let model = server([Reply::text("ok")]);
+    let home = home(&house("gemini", &format!("{}/v1beta", model.base_url())))
+        .variable("ENABLE_TOOL_SEARCH", "false");
+    let servers = tools_server(&home, schemas);
+    let output = ask(&home, "house/m", &["--mcp-config", &servers]);
+    assert_eq!(output.code(), Some(0), "{output:#?}");
+    model.finish();
+    let sent: Value = serde_json::from_slice(&model.message_requests()[0].raw_body).unwrap();
+    let tools = sent["tools"][0]["functionDeclarations"].as_array().unwrap();
+    (tools.clone(), told(&output))
+}
+
+#[test]
+fn cline_7339_11162_opencode_11413_19276_gemini_gets_only_what_its_schemas_know() {
+    let schema = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object",
+        "additionalProperties": false, "required": ["list", "gone"],
+        "$defs": {"When": {"type": "string", "format": "date-time"}},
+        "properties": {
+            "list": {"type": "array"},
+            "kind": {"const": "a"},
+            "level": {"enum": [1, 2]},
+            "when": {"$ref": "#/$defs/When"},
+            "which": {"oneOf": [{"type": "string"}, {"type": "null"}]},
+            "many": {"type": ["string", "null"]},
+            "above": {"type": "integer", "exclusiveMinimum": 0},
+            "map": {"type": "object", "propertyNames": {"pattern": "^a"}},
+        },
+    });
+    let (tools, _) = declared_to_gemini(&json!({"look": schema}));
+    let look = tools.iter().find(|tool| tool["name"] == "mcp__odd__look");
+    let look = look.unwrap().to_string();
+    for unknown in [
+        "$schema",
+        "$ref",
+        "$defs",
+        "additionalProperties",
+        "const",
+        "oneOf",
+        "exclusiveMinimum",
+        "propertyNames",
+        "\"gone\"",
+    ] {
+        assert!(!look.contains(unknown), "{unknown}: {look}");
+    }
+    assert!(look.contains("\"items\""), "{look}");
+    // Google's own types read it.
+    let body = json!({"contents": [], "tools": [{"functionDeclarations": tools}]});
+    crate::official::checked(&[json!({"check": "gemini", "raw": body.to_string()})]);
+}
+
+#[test]
+fn cline_8433_a_tool_whose_reference_leads_nowhere_is_left_out_and_told() {
+    let (tools, told) = declared_to_gemini(&json!({
+        "good": {"type": "object", "properties": {"a": {"type": "string"}}},
+        "bad": {"type": "object", "properties": {"a": {"$ref": "#/$defs/Gone"}}},
+    }));
+    let names: Vec<&str> = tools
+        .iter()
+        .filter_map(|tool| tool["name"].as_str())
+        .collect();
+    assert!(names.contains(&"mcp__odd__good"), "{names:?}");
+    assert!(!names.contains(&"mcp__odd__bad"), "{names:?}");
+    assert!(told.contains("mcp__odd__bad"), "{told}");
 }
 
 #[test]

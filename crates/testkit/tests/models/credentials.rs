@@ -585,3 +585,93 @@ fn secrets_of_clouds_are_cut_out_of_what_a_server_repeats() {
         }
     }
 }
+
+/// Everything that is written below a folder, with its place.
+fn written_below(folder: &Path) -> Vec<(std::path::PathBuf, String)> {
+    let mut written = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            written.extend(written_below(&path));
+        } else if let Ok(bytes) = std::fs::read(&path) {
+            written.push((path, String::from_utf8_lossy(&bytes).into_owned()));
+        }
+    }
+    written
+}
+
+#[test]
+fn a_planted_key_is_in_nothing_that_is_written() {
+    const PLANTED: [(&str, &str); 4] = [
+        ("HOUSE_KEY", "sk-planted-house-4711"),
+        ("AWS_SECRET_ACCESS_KEY", "planted/secret+4712"),
+        ("AWS_SESSION_TOKEN", "planted-token-4713"),
+        ("OPENAI_API_KEY", "sk-planted-openai-4714"),
+    ];
+    for kind in &crate::house::KINDS {
+        let mut house = crate::house::House::new(kind);
+        let log = house.home.root().join("trace.log");
+        for (name, key) in PLANTED {
+            house.home = house.home.variable(name, key);
+        }
+        house.home = house
+            .home
+            .variable("LATHE_LOG", "trace")
+            .variable("LATHE_LOG_FILE", log.display().to_string());
+        let used = if kind.name == "bedrock" {
+            &PLANTED[1..3]
+        } else {
+            &PLANTED[..1]
+        };
+        let repeated = used
+            .iter()
+            .map(|(_, key)| *key)
+            .collect::<Vec<_>>()
+            .join(" and ");
+        let server = house.serve([
+            // The keys of an AWS account are the person's for all programs, so commands have those.
+            Reply::thinking("hm").with_tool_use(
+                "Bash",
+                json!({"command": "env | grep -v ^AWS_", "description": "shows"}),
+            ),
+            Reply::text("done"),
+            // A server that repeats what it was sent.
+            Reply::error_with(401, "authentication_error", format!("wrong key {repeated}"))
+                .forever(),
+        ]);
+        let mut told = String::new();
+        for more in [&["--allowedTools", "Bash"][..], &["-c", "--debug"]] {
+            let output = house.ask(more);
+            told.push_str(&output.stdout);
+            told.push_str(&output.stderr);
+        }
+        let mut written = written_below(&house.home.root());
+        assert!(
+            written
+                .iter()
+                .any(|(path, text)| *path == log && text.len() > 1_000)
+        );
+        written.push(("what was printed".into(), told));
+        for request in server.requests() {
+            written.push(("an address".into(), request.path.clone()));
+            let body = String::from_utf8_lossy(&request.raw_body).into_owned();
+            written.push(("a body".into(), body));
+        }
+        // Nobody declared the first as a key there.
+        let keys = if kind.name == "bedrock" {
+            &PLANTED[1..]
+        } else {
+            &PLANTED[..]
+        };
+        for (path, text) in &written {
+            for (name, key) in keys {
+                assert!(
+                    !text.contains(key),
+                    "{name} on {}: {}",
+                    kind.name,
+                    path.display()
+                );
+            }
+        }
+    }
+}

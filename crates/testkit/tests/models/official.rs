@@ -10,6 +10,10 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// The interpreter that has the packages.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the variable is the test's own, and `Environment` is what is tested"
+)]
 fn python() -> PathBuf {
     let folder = std::env::var_os("LATHE_TEST_PACKAGES").map_or_else(
         || workspace_root().join("target/test-packages"),
