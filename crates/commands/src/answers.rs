@@ -147,9 +147,9 @@ fn fallback_text(session: &SessionHandle, arguments: &str) -> String {
     };
     match models {
         Err(refused) => format!("Nothing was changed: {refused}."),
-        Ok(models) if models.is_empty() => "No model takes over when the first is overloaded. /fallback <model> names one for this session, fallbackModel in settings.json for all.".to_owned(),
+        Ok(models) if models.is_empty() => "No fallback model is set. /fallback <model> sets one for this session, fallbackModel in settings.json for all.".to_owned(),
         Ok(models) => format!(
-            "{} takes over when the model is overloaded or does not answer.",
+            "{} is used when the model is overloaded or does not answer.",
             models.join(", then ")
         ),
     }
@@ -163,7 +163,7 @@ fn effort_text(session: &SessionHandle, arguments: &str) -> Result<String, Comma
         "" => {
             return Ok(match session.model().effort() {
                 Some(effort) => format!("The effort is {effort}."),
-                None => "The effort is the model's own. /effort low, medium, high, xhigh or max says how hard it should try, /effort <tokens> bounds its thinking, /effort off switches that off.".to_owned(),
+                None => "The model's default effort is used. Set it with /effort low, medium, high, xhigh or max; /effort <tokens> limits thinking, /effort off disables it.".to_owned(),
             });
         }
         "off" => Some(0),
@@ -247,7 +247,7 @@ fn config_text(session: &SessionHandle, arguments: &str) -> Result<String, Comma
 }
 
 /// A setting, or the text for its absence.
-/// What really holds for commands of the session, after it was switched if that is wanted.
+/// The state of the sandbox in this session, after switching it if requested.
 fn sandbox_text(session: &SessionHandle, arguments: &str) -> Result<String, CommandError> {
     let permissions = session.permissions();
     match arguments.trim() {

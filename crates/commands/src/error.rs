@@ -1,4 +1,4 @@
-//! Why a command is refused or failed. The person reads the text.
+//! Why a command is refused or failed. The user reads the text.
 
 use lathe_protocol::command::BuiltinCommand;
 use std::path::PathBuf;

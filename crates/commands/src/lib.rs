@@ -1,6 +1,6 @@
 //! Slash commands that are answered in text, the same in every face.
 //!
-//! [`run`] takes a command that a person typed: it is carried out and answered here, from what the session
+//! [`run`] takes a command that the user typed: it is carried out and answered here, from what the session
 //! knows, or it is a prompt for the model. [`run_builtin`] is the one exhaustive match over the built-in
 //! commands. A terminal shows some of them with views of its own instead; it finds all commands in
 //! `SessionHandle::extensions`.
@@ -46,7 +46,7 @@ pub async fn run(session: &SessionHandle, command: &Invocation) -> CommandOutcom
     match command.action {
         CommandAction::Builtin(builtin) => run_builtin(session, builtin, arguments).await,
         CommandAction::Prompt if command.hidden => CommandOutcome::Refused(format!(
-            "/{} is for the model to use, not for people (user-invocable: false). Ask for what it does in your own words.",
+            "/{} can only be used by the model (user-invocable: false). Describe the task instead.",
             command.name
         )),
         CommandAction::Prompt => CommandOutcome::Prompt,

@@ -1,5 +1,5 @@
 //! The difference between two texts: as hunks (what hosts and faces show), as a unified diff (what
-//! the model and a person read), and word by word within a line.
+//! the model and the user read), and word by word within a line.
 //!
 //! Lines that both texts begin and end with are set aside first, so that a small change to a large
 //! file costs what it changes. The rest is compared as numbers, one for each different line: the

@@ -52,7 +52,7 @@ pub(crate) fn settings(installation: &Installation<'_>, report: &mut Report<'_>)
                 "this folder is not trusted, so these have no effect: {}",
                 what.join(", ")
             ),
-            "`lathe trust add`, once you have looked at them",
+            "review them, then run `lathe trust add`",
         );
     }
 }
@@ -106,7 +106,7 @@ pub(crate) fn hooks(installation: &Installation<'_>, report: &mut Report<'_>) {
                     "the {} hook of {} runs {program}, which does not exist",
                     hook.event, hook.source
                 ),
-                "correct its path or install it, or take the hook out",
+                "fix its path, install it, or remove the hook",
             );
         }
     }
@@ -182,7 +182,7 @@ pub(crate) fn output_styles(installation: &Installation<'_>, report: &mut Report
     problems(&styles.problems, report);
     if let Some(style) = styles.forced() {
         report.fine(format!(
-            "the output style {} is in effect while its plugin is on, whatever settings say",
+            "the output style {} is in effect while its plugin is enabled; settings can't change it",
             style.name
         ));
     }
@@ -214,7 +214,7 @@ pub(crate) fn plugins(installation: &Installation<'_>, report: &mut Report<'_>) 
                 ),
             ),
             PluginState::NotInstalled => report.warning(
-                format!("{} is asked for and not installed", listing.id),
+                format!("{} is enabled in settings but not installed", listing.id),
                 format!(
                     "`lathe plugin install {0}`, or `lathe plugin disable {0}`",
                     listing.id

@@ -118,7 +118,7 @@ impl Diagnosis {
             text,
             "\n{}",
             match (errors, warnings) {
-                (0, 0) => "Everything is as it should be.".to_owned(),
+                (0, 0) => "No problems found.".to_owned(),
                 (0, warnings) => format!("No errors; {}.", counted(warnings, "warning")),
                 (errors, 0) => format!("{}.", counted(errors, "error")),
                 (errors, warnings) => format!(

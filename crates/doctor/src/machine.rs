@@ -26,7 +26,7 @@ pub(crate) fn installation(installation: &Installation<'_>, report: &mut Report<
             on_path(installation, &program, report);
         }
         Err(error) => report.warning(
-            format!("lathe {version}; where it lies can't be found out: {error}"),
+            format!("lathe {version}; the path of the program is unknown: {error}"),
             "install it again",
         ),
     }
@@ -38,25 +38,25 @@ pub(crate) fn installation(installation: &Installation<'_>, report: &mut Report<
             report.fine(format!("the config home {} can be written", home.display()));
         }
         Some((_, Ok(()))) => report.fine(format!(
-            "the config home {} is not there yet and can be made",
+            "the config home {} does not exist yet and can be created",
             home.display()
         )),
         Some((folder, Err(error))) => report.error(
             format!("{} can't be written: {error}", folder.display()),
             format!(
-                "make it yours (chown, chmod u+w), or set LATHE_CONFIG_DIR to a folder that is; {} is where settings and sessions are kept",
+                "make it writable (chown, chmod u+w), or set LATHE_CONFIG_DIR to a writable folder; settings and sessions are stored in {}",
                 home.display()
             ),
         ),
         None => report.error(
-            format!("the config home {} can't be made", home.display()),
+            format!("the config home {} can't be created", home.display()),
             "set LATHE_CONFIG_DIR to a folder that you can write",
         ),
     }
     if exists && others_can_write(home) {
         report.warning(
             format!(
-                "others can write to {}, and so decide what runs",
+                "{} is writable by other users, who could make Lathe run programs",
                 home.display()
             ),
             format!("chmod go-w {}", home.display()),
@@ -130,7 +130,7 @@ pub(crate) fn keys(installation: &Installation<'_>, report: &mut Report<'_>) {
     };
     let helper = installation.settings.settings.api_key_helper.is_some();
     match config.key_source() {
-        "none" if helper => report.fine("apiKeyHelper in settings gives the key"),
+        "none" if helper => report.fine("the key comes from apiKeyHelper in settings"),
         "none" => report.error(
             "there is no key for the model API",
             "export ANTHROPIC_API_KEY=…, or set apiKeyHelper in settings.json; `lathe demo` needs none",
@@ -140,7 +140,7 @@ pub(crate) fn keys(installation: &Installation<'_>, report: &mut Report<'_>) {
     if config.api_key.is_some() && config.auth_token.is_some() {
         report.warning(
             "ANTHROPIC_API_KEY and ANTHROPIC_AUTH_TOKEN are both set; both are sent",
-            "unset the one that you don't mean",
+            "unset one of them",
         );
     }
     if let Some(base) = environment.get(Variable::BaseUrl) {
@@ -165,7 +165,7 @@ pub(crate) fn keys(installation: &Installation<'_>, report: &mut Report<'_>) {
                     .map_or_else(String::new, |path| path.display().to_string());
                 report.warning(
                     format!("{name} is set in {file}, which is shared with the project"),
-                    "take it out, and put it into your own environment or settings",
+                    "remove it there, and set it in your environment or user settings",
                 );
             }
         }
@@ -208,9 +208,9 @@ pub(crate) fn sandbox(installation: &Installation<'_>, report: &mut Report<'_>) 
         };
         report.fine(state);
     } else {
-        let text = format!("no sandbox can be had here: {missing}");
+        let text = format!("no sandbox is available: {missing}");
         let fix =
-            "install bubblewrap, or use Linux 5.13 or later with Landlock and seccomp switched on";
+            "install bubblewrap, or use Linux 5.13 or later with Landlock and seccomp enabled";
         match (wish, needed) {
             (Wish::On, true) => report.error(text, fix),
             (Wish::On, false) => report.warning(text, fix),
@@ -233,7 +233,7 @@ pub(crate) fn sandbox(installation: &Installation<'_>, report: &mut Report<'_>) 
             format!(
                 "commands that only read run without confinement: the kernel offers no {missing}"
             ),
-            "use Linux 5.13 or later with Landlock and seccomp switched on, or run Lathe in a container",
+            "use Linux 5.13 or later with Landlock and seccomp enabled, or run Lathe in a container",
         );
     }
 }
@@ -242,17 +242,17 @@ pub(crate) fn terminal(installation: &Installation<'_>, report: &mut Report<'_>)
     let environment = &installation.environment;
     let facts = installation.options.terminal;
     if !facts.is_terminal {
-        report.fine("standard output is no terminal; `lathe -p` works there");
+        report.fine("standard output is not a terminal; `lathe -p` works without one");
     }
     match environment.foreign("TERM") {
         Some("dumb") => report.warning(
-            "TERM is dumb: nothing can be drawn",
+            "TERM is dumb: the screen can't be drawn",
             "use another terminal, or LATHE_SCREEN_READER=1 for plain lines",
         ),
         Some(name) => report.fine(format!("TERM is {name}")),
         None if facts.is_terminal => report.warning(
             "TERM is not set",
-            "export TERM=xterm-256color, or what your terminal is",
+            "export TERM=xterm-256color, or the type of your terminal",
         ),
         None => {}
     }
@@ -285,7 +285,7 @@ pub(crate) fn terminal(installation: &Installation<'_>, report: &mut Report<'_>)
         );
     } else if facts.is_terminal {
         report.fine(
-            "the kitty keyboard protocol is asked for at each start, and used where the terminal has it",
+            "the kitty keyboard protocol is requested at each start, and used if the terminal supports it",
         );
     }
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
@@ -328,7 +328,7 @@ pub(crate) fn web_search(installation: &Installation<'_>, report: &mut Report<'_
             "webSearch.provider needs a key: WebSearch is not offered",
             "name the variable that holds it in webSearch.apiKeyEnv",
         ),
-        _ => report.fine("WebSearch uses what webSearch names"),
+        _ => report.fine("WebSearch uses the service in webSearch"),
     }
 }
 
@@ -381,7 +381,7 @@ pub(crate) fn sessions(installation: &Installation<'_>, report: &mut Report<'_>)
     {
         report.error(
             format!("{} can't be written: {error}", folder.display()),
-            "make it yours (chown, chmod u+w); sessions are kept there",
+            "make it writable (chown, chmod u+w); sessions are stored there",
         );
     }
     if installation.settings.settings.cleanup_period_days == Some(0) {
@@ -405,7 +405,7 @@ pub(crate) fn disk(installation: &Installation<'_>, report: &mut Report<'_>) {
         seen.push(folder.to_path_buf());
         let Ok(stat) = nix::sys::statvfs::statvfs(folder) else {
             report.note(
-                format!("how much room {} has can't be found out", folder.display()),
+                format!("the free space of {} is unknown", folder.display()),
                 "look with `df -h`",
             );
             continue;
@@ -427,7 +427,7 @@ pub(crate) fn disk(installation: &Installation<'_>, report: &mut Report<'_>) {
         } else if free < SOME_ROOM {
             report.warning(
                 what,
-                "free some room; `lathe sessions delete` removes old sessions",
+                "free some disk space; `lathe sessions delete` removes old sessions",
             );
         } else {
             report.fine(what);
@@ -452,10 +452,10 @@ pub(crate) fn variables(installation: &Installation<'_>, report: &mut Report<'_>
             Some(near) => format!("did you mean {near}?"),
             None => "unset it; `lathe config env` lists the known ones".to_owned(),
         };
-        report.warning(format!("{name} is set and means nothing"), fix);
+        report.warning(format!("{name} is set but unknown"), fix);
     }
     if unknown == 0 {
-        report.fine("every LATHE_ variable that is set is known");
+        report.fine("all LATHE_ variables are known");
     }
 }
 

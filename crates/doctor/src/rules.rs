@@ -17,7 +17,7 @@ pub(crate) fn permissions(installation: &Installation<'_>, report: &mut Report<'
     for problem in &problems {
         report.error(
             problem.to_string(),
-            "correct it or take it out; `lathe permissions list` shows all rules",
+            "fix or remove it; `lathe permissions list` shows all rules",
         );
     }
     for (hidden, by) in shadowed(&installation.settings.rules()) {
@@ -31,7 +31,7 @@ pub(crate) fn permissions(installation: &Installation<'_>, report: &mut Report<'
                 by.rule,
                 place(by)
             ),
-            "take one of the two out",
+            "remove one of the two",
         );
     }
 }

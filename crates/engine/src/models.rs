@@ -38,10 +38,10 @@ const LARGEST_TABLE: usize = 32 * 1024 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub enum UpdateError {
     /// Nobody said from where.
-    #[error("no address is known: give one, or set modelTableUrl in settings")]
+    #[error("no URL: pass one, or set modelTableUrl in settings")]
     NoUrl,
     /// The address can't be read.
-    #[error("{url} is no address: {reason}")]
+    #[error("{url} is not a URL: {reason}")]
     Url {
         /// The address.
         url: String,
@@ -56,8 +56,8 @@ pub enum UpdateError {
         /// Why.
         reason: String,
     },
-    /// What came is no table.
-    #[error("{url} is no table of models: {error}")]
+    /// The response is not a table.
+    #[error("{url} is not a model table: {error}")]
     Table {
         /// The address.
         url: String,
@@ -179,7 +179,7 @@ impl Overview {
         }
     }
 
-    /// What is wrong with the declarations.
+    /// Problems of the declarations.
     #[must_use]
     pub fn problems(&self) -> &[String] {
         &self.problems

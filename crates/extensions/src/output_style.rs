@@ -35,7 +35,7 @@ impl Default for OutputStyle {
     fn default() -> Self {
         Self {
             name: DEFAULT.to_owned(),
-            description: "Does the work and says what matters, briefly".to_owned(),
+            description: "Does the work and reports briefly".to_owned(),
             prompt: String::new(),
             keep_coding_instructions: true,
             force_for_plugin: false,
@@ -114,7 +114,7 @@ impl OutputStyles {
             fields.report_fatal(
                 "",
                 format!("the output style {name} is empty, so it is ignored"),
-                "write below the front matter how the model should talk",
+                "write the instructions below the front matter",
             );
             return;
         }

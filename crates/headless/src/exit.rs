@@ -15,7 +15,7 @@ pub enum Exit {
     Interrupted,
     /// SIGTERM or SIGHUP.
     Terminated,
-    /// As a program that was run for the person ended.
+    /// As a program that was run for the user ended.
     Program(u8),
 }
 

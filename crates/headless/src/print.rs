@@ -197,7 +197,7 @@ impl<W: Write, E: Write> Printer<W, E> {
         let _ = writeln!(self.errors, "lathe: {text}");
     }
 
-    /// Prints an event: as frames on standard output, for a person on standard error.
+    /// Prints an event: as frames on standard output, for the user on standard error.
     fn show(&mut self, event: &Event) {
         self.report(event);
         if let Format::StreamJson(options) = self.format {
@@ -210,7 +210,7 @@ impl<W: Write, E: Write> Printer<W, E> {
         let as_text = self.format == Format::Text;
         match event {
             Event::ElicitationRequested(request) => self.complain(format_args!(
-                "The MCP server {} asked: {:?}. Nobody can answer here, so it was declined; an Elicitation hook can answer such questions.",
+                "The MCP server {} asked: {:?}. There is no user to answer, so it was declined; an Elicitation hook can answer such questions.",
                 request.mcp_server_name, request.message
             )),
             Event::CompactionFailed { reason } => self.complain(format_args!(
@@ -231,7 +231,7 @@ impl<W: Write, E: Write> Printer<W, E> {
                 delay.as_secs_f64()
             )),
             Event::ModelFellBack { from, to, reason } => {
-                self.complain(format_args!("{to} takes over from {from}: {reason}"));
+                self.complain(format_args!("switched from {from} to {to}: {reason}"));
             }
             Event::CallStarted { activity, .. } if self.verbose && as_text => {
                 let _ = writeln!(self.errors, "· {activity}");

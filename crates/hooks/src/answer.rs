@@ -18,7 +18,7 @@ use std::time::Duration;
 pub enum HookDecision {
     /// No question is needed. Deny and ask rules and hard safety checks still apply.
     Allow,
-    /// A person must be asked.
+    /// The user must be asked.
     Ask,
     /// The run ends here; the host will run the call itself.
     Defer,
@@ -53,7 +53,7 @@ pub struct HookPermission {
 /// The answer of one hook.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct HookAnswer {
-    /// The hook, as a person would recognise it.
+    /// The hook, as the user would recognise it.
     pub hook: String,
     /// `PreToolUse`: its decision and why.
     pub permission: Option<(HookDecision, Option<String>)>,
@@ -65,7 +65,7 @@ pub struct HookAnswer {
     pub block: Option<String>,
     /// The whole turn ends, and why.
     pub stop: Option<String>,
-    /// A message for the person.
+    /// A message for the user.
     pub system_message: Option<String>,
     /// `PermissionRequest`: its answer.
     pub permission_reply: Option<PermissionReply>,
@@ -79,9 +79,9 @@ pub struct HookAnswer {
     pub initial_user_message: Option<String>,
     /// Its output is kept out of the transcript.
     pub suppress_output: bool,
-    /// It goes on in the background, for at most so many milliseconds.
+    /// It continues in the background, for at most so many milliseconds.
     pub background: Option<u64>,
-    /// A problem with the hook; it is shown to the person, and the turn continues.
+    /// A problem with the hook; it is shown to the user, and the turn continues.
     pub warning: Option<String>,
     /// Fields of the event's own answer that this version doesn't know (`watchPaths`, …).
     pub extra: Extra,
@@ -111,7 +111,7 @@ pub enum RunOutcome {
     TimedOut,
     /// The turn was cancelled.
     Cancelled,
-    /// It goes on in the background.
+    /// It continues in the background.
     Background,
 }
 
@@ -132,7 +132,7 @@ impl RunOutcome {
 pub struct HookRun {
     /// Names the run.
     pub id: String,
-    /// The hook, as a person would recognise it.
+    /// The hook, as the user would recognise it.
     pub hook: String,
     /// Where it comes from.
     pub source: String,
@@ -162,9 +162,9 @@ pub struct HookOutcome {
     pub block: Option<String>,
     /// The whole turn ends, and why (may be empty).
     pub stop: Option<String>,
-    /// Messages for the person.
+    /// Messages for the user.
     pub system_messages: Vec<String>,
-    /// Problems with hooks, for the person.
+    /// Problems with hooks, for the user.
     pub warnings: Vec<String>,
     /// `PermissionRequest`: the answer; a denial beats an approval.
     pub permission_reply: Option<PermissionReply>,
@@ -203,7 +203,7 @@ impl HookOutcome {
 }
 
 /// Whether exit code 2 and `decision: block` mean something at an event. Elsewhere the thing has
-/// already happened, and the text goes to the person.
+/// already happened, and the text goes to the user.
 #[must_use]
 pub fn can_block(event: HookEvent) -> bool {
     !matches!(
@@ -300,7 +300,9 @@ pub fn of_text(event: HookEvent, stdout: &str) -> HookAnswer {
         }
         return match (last, trouble) {
             (Some(value), None) => of_value(event, value),
-            (_, Some(error)) => warned(format!("its output starts like JSON but is not: {error}")),
+            (_, Some(error)) => warned(format!(
+                "its output starts like JSON but is invalid: {error}"
+            )),
             (None, None) => HookAnswer::default(),
         };
     }
@@ -331,7 +333,7 @@ pub fn of_value(event: HookEvent, value: Value) -> HookAnswer {
     if !odd.is_empty() {
         add_warning(
             &mut answer,
-            format!("its answer has fields that don't fit: {}", odd.join(", ")),
+            format!("its answer has invalid fields: {}", odd.join(", ")),
         );
     }
     answer
@@ -398,7 +400,9 @@ pub fn of_output(event: HookEvent, output: HookOutput) -> HookAnswer {
             let named = &specific.hook_event_name;
             add_warning(
                 &mut answer,
-                format!("it answers {named} where {event} was asked; that part is ignored"),
+                format!(
+                    "its output is for {named}, but the event is {event}; that part is ignored"
+                ),
             );
         }
     }

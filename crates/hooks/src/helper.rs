@@ -121,7 +121,7 @@ pub async fn run_helper(
         }),
         Ending::Flooded => Err(HelperError::Failed {
             command,
-            how: "because it printed without end".into(),
+            how: "because it printed too much output".into(),
             stderr: finished.stderr,
         }),
         Ending::TimedOut => Err(HelperError::TimedOut {

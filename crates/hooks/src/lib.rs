@@ -42,7 +42,7 @@ pub struct StopLoop {
 }
 
 impl StopLoop {
-    /// Whether the turn goes on only because a stop hook objected: the `stop_hook_active` of the
+    /// Whether the turn continues only because a stop hook objected: the `stop_hook_active` of the
     /// next `Stop` event.
     #[must_use]
     pub fn is_active(self) -> bool {
@@ -58,7 +58,7 @@ impl StopLoop {
         true
     }
 
-    /// The person spoke, or the turn ended: counting starts anew.
+    /// The user spoke, or the turn ended: counting starts anew.
     pub fn reset(&mut self) {
         self.objections = 0;
     }

@@ -29,7 +29,7 @@ pub enum Matcher {
 pub struct BadMatcher {
     /// The matcher.
     pub matcher: String,
-    /// What is wrong with it.
+    /// Why it is invalid.
     pub why: String,
 }
 

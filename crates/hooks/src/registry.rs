@@ -66,7 +66,7 @@ pub struct HookListing {
     pub matcher: Option<String>,
     /// The kind of hook.
     pub kind: HookKind,
-    /// The hook, as a person would recognise it.
+    /// The hook, as the user would recognise it.
     pub hook: String,
     /// The rule that a call must match.
     pub condition: Option<String>,

@@ -18,11 +18,11 @@ use tokio_util::sync::CancellationToken;
 enum RemoteError {
     #[error("a command is run elsewhere")]
     IsCommand,
-    #[error("there is no model here that could answer it")]
+    #[error("no model is available to answer it")]
     NoModel,
-    #[error("there are no MCP servers here")]
+    #[error("no MCP servers are available")]
     NoServers,
-    #[error("there is no SDK host here")]
+    #[error("no SDK host is connected")]
     NoHost,
     #[error("the model's answer is not {{\"ok\": …}}: {0}")]
     NoVerdict(String),

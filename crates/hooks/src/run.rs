@@ -115,7 +115,7 @@ impl Ended {
 /// Reports the end of a hook's run.
 type Reporter = Box<dyn FnOnce(HookEvent, &HookRun) + Send>;
 
-/// What a run takes along when it goes to the background.
+/// The parts of a run that moves to the background.
 struct Background {
     id: String,
     started: Instant,
@@ -123,7 +123,7 @@ struct Background {
 }
 
 impl Background {
-    /// The same, with the report: whoever has it makes it.
+    /// The same, with the report.
     fn take(&mut self) -> Self {
         Self {
             id: self.id.clone(),
@@ -485,7 +485,7 @@ fn read_finished(
             (answer::warned(warning), RunOutcome::TimedOut, None)
         }
         Ending::Flooded => {
-            let warning = format!("the hook {name} printed without end and was stopped");
+            let warning = format!("the hook {name} printed too much output and was stopped");
             (answer::warned(warning), RunOutcome::Error, None)
         }
         Ending::Cancelled => (HookAnswer::default(), RunOutcome::Cancelled, None),
@@ -499,7 +499,7 @@ fn read_finished(
     }
 }
 
-/// `{"async": true}` as the first line: how long it wants to go on.
+/// `{"async": true}` as the first line: how long it wants to continue.
 fn wants_background(line: &str) -> Option<Duration> {
     let value: Value = serde_json::from_str(line.trim()).ok()?;
     (value.get("async")?.as_bool()?).then(|| {

@@ -41,7 +41,7 @@ pub struct Fitted {
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
     /// None of the kinds that are known.
-    #[error("it is not a PNG, JPEG, GIF, WebP or BMP picture")]
+    #[error("it is not a PNG, JPEG, GIF, WebP or BMP image")]
     UnknownKind,
     /// The bytes are damaged, or the picture is enormous.
     #[error("it can't be decoded: {0}")]

@@ -2,7 +2,7 @@
 //! and KDE) or `security` (the keychain of macOS).
 //!
 //! A secret is passed by standard input and output, never as an argument, which other users could read.
-//! A keyring can be locked, or wait for a person who is not there: each request has a time limit, and
+//! A keyring can be locked, or wait for the user who is not there: each request has a time limit, and
 //! after one failure the keyring is not used again in this process, so that a session loses a few seconds
 //! at most.
 #![forbid(unsafe_code)]
@@ -62,12 +62,12 @@ impl Kind {
     }
 }
 
-/// What entries are called.
+/// The name of entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Service {
     /// The name by which they are found.
     pub name: &'static str,
-    /// What a person reads who looks into the keyring.
+    /// The label shown in the keyring.
     pub label: &'static str,
 }
 
@@ -122,7 +122,7 @@ pub enum KeyringError {
         program: &'static str,
         /// `None` if a signal ended it.
         code: Option<i32>,
-        /// What it said.
+        /// Its output.
         message: String,
     },
     /// It stored nothing.
@@ -130,7 +130,7 @@ pub enum KeyringError {
     NotStored {
         /// The program.
         program: &'static str,
-        /// What it said.
+        /// Its output.
         message: String,
     },
 }

@@ -71,7 +71,7 @@ fn scenario(fast: bool) -> Scenario {
                 .with_tool_use("Bash", json!({"command": "git push origin main", "description": "Publish"})),
         )
         .reply(
-            say("The push was refused, rightly: nobody asked for it. The work itself is done.")
+            say("The push was refused, rightly: it was not requested. The work itself is done.")
                 .with_tool_use("TodoWrite", todos("completed", "completed", "completed")),
         )
         .reply(say(
@@ -228,7 +228,7 @@ impl Screen {
         ));
         self.line("A scripted model on loopback takes the place of the model; engine, tools, permissions and transcript are real.");
         self.line(&format!(
-            "Allowed: edits inside the project, and Bash({TEST_COMMAND}). Other calls need confirmation, and nobody can confirm here.\n"
+            "Allowed: edits inside the project, and Bash({TEST_COMMAND}). Other calls need confirmation, and there is no user to confirm them.\n"
         ));
         let mark = self.paint("1", "❯");
         self.line(&format!("{mark} {PROMPT}\n"));

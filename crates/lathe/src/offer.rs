@@ -9,7 +9,7 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 /// How many models are shown.
 const MOST: usize = 9;
 
-/// What could be used.
+/// The available models.
 #[derive(Debug, Default)]
 pub(crate) struct Offer {
     models: Vec<Listed>,
@@ -37,7 +37,7 @@ impl Offer {
         Self { models, with_key }
     }
 
-    /// What to do, as lines.
+    /// The hints, one per line.
     pub(crate) fn hints(&self) -> Vec<String> {
         let mut hints: Vec<String> = self
             .models
@@ -70,7 +70,7 @@ impl Offer {
         for (number, found) in self.models.iter().take(MOST).enumerate() {
             let _ = writeln!(text, "  {}  {}", number + 1, line(found));
         }
-        text.push_str("Which one shall be used? (a number, or enter for none) ");
+        text.push_str("Which one should be used? (a number, or enter for none) ");
         let mut stderr = std::io::stderr();
         let _ = stderr.write_all(text.as_bytes());
         let _ = stderr.flush();
@@ -93,7 +93,7 @@ fn name(found: &Listed) -> String {
 
 fn line(found: &Listed) -> String {
     let tools = match found.tools {
-        Some(false) => ", no tool calling of its own",
+        Some(false) => ", no native tool calling",
         _ => "",
     };
     format!(

@@ -133,11 +133,11 @@ fn model_options(arguments: &SessionArguments) -> ModelOptions {
     }
 }
 
-/// What is left out.
+/// The parts to leave out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Without {
     Nothing,
-    /// What users add: instruction files, hooks, extensions, servers (`--safe-mode`).
+    /// The user's additions: instruction files, hooks, extensions, servers (`--safe-mode`).
     Additions,
     /// Settings files as well (`--bare`).
     Settings,

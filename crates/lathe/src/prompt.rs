@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-/// How long standard input may be silent before the person is told what is awaited.
+/// How long standard input may be silent before the user is told what is awaited.
 const SILENCE: Duration = Duration::from_secs(3);
 
 /// The prompt: the argument, the text on standard input, or both.
@@ -94,7 +94,7 @@ fn read_image(image: &Path, environment: &Environment) -> Result<lathe_images::F
     lathe_images::fit(&bytes).map_err(|error| CliError::usage(format!("--image: {shown}: {error}")))
 }
 
-/// What the reading thread reports.
+/// Events of the reading thread.
 enum Report {
     /// Something arrived, so that there is somebody who writes.
     Begun,
@@ -119,7 +119,7 @@ fn standard_input(optional: bool) -> Result<Vec<u8>, CliError> {
             Err(RecvTimeoutError::Disconnected) => return Ok(Vec::new()),
             Err(RecvTimeoutError::Timeout) if optional && !begun && !has_writer() => {
                 notice(&format!(
-                    "nothing came on standard input within {} s, so the prompt is sent without it (`< /dev/null` skips the wait)",
+                    "no data on standard input within {} s, so the prompt is sent without it (`< /dev/null` skips the wait)",
                     SILENCE.as_secs()
                 ));
                 return Ok(Vec::new());

@@ -251,7 +251,9 @@ fn a_skill_for_people_is_refused_to_the_model_and_one_for_the_model_to_people() 
     let refused = run(&home, &["/greet"]);
     assert_eq!(refused.code(), Some(1), "{refused:#?}");
     assert!(
-        refused.stderr.contains("/greet is for the model to use"),
+        refused
+            .stderr
+            .contains("/greet can only be used by the model"),
         "{}",
         refused.stderr
     );
@@ -312,7 +314,7 @@ fn commands_that_answer_themselves_do_so_without_the_model() {
         "---\ndescription: My own\n---\nDo it.\n",
     );
     home.git_init();
-    // `/diff` runs git, and that needs a person's word for the folder.
+    // `/diff` runs git, and that needs confirmation's word for the folder.
     assert_eq!(home.run(["trust", "add"], "").code(), Some(0));
     home.write("a.txt", "new\n");
     for (command, expected) in [
@@ -347,7 +349,7 @@ fn commands_that_answer_themselves_do_so_without_the_model() {
         ("/release-notes", "Added"),
         ("/config", "{"),
         ("/fallback", "fallbackModel"),
-        ("/fallback haiku", "takes over"),
+        ("/fallback haiku", "is used when the model is overloaded"),
         ("/effort high", "The effort is high"),
         ("/effort 4,000", "4000 tokens"),
         ("/config permissions.defaultMode=plan", "is set"),

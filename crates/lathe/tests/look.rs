@@ -50,7 +50,7 @@ fn a_sessions_window_and_cost_are_shown_by_part() {
     assert!(cost["totalCostUSD"].as_f64().unwrap() > 0.0);
     assert_eq!(cost["parts"]["main"]["calls"], 1);
     assert_eq!(home.run(["cost", "no-such-session"], "").code(), Some(1));
-    // Looking changes nothing: the session still goes on.
+    // Looking changes nothing: the session still continues.
     server.finish();
 }
 
@@ -192,7 +192,7 @@ fn messages_for_commits_and_pull_requests_are_suggested() {
         .reply(Reply::text("A clock that is on time\n\nMends the clock."));
     let server = BlockingServer::start(scenario).unwrap();
     let home = TestHome::with_server(&server).variable("ANTHROPIC_SMALL_FAST_MODEL", "tiny");
-    // Git is run only in a folder that a person trusts.
+    // Git is run only in a folder that the user trusts.
     let untrusted = home.run(["suggest", "commit"], "");
     assert_eq!(untrusted.code(), Some(1));
     assert!(

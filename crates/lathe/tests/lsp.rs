@@ -165,7 +165,7 @@ fn no_server_of_the_users_own_starts_in_an_untrusted_folder() {
     let output = run(&home, &["--permission-mode", "acceptEdits"]);
     assert!(!offered(&model, 0));
     assert!(
-        output.stderr.contains("nobody trusted this folder"),
+        output.stderr.contains("this folder is not trusted"),
         "{}",
         output.stderr
     );

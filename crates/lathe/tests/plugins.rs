@@ -80,7 +80,7 @@ fn nothing_is_installed_without_a_confirmation() {
     let refused = home.run(["plugin", "install", "greeter"], "y\n");
     assert_eq!(refused.code(), Some(2), "{refused:#?}");
     assert!(
-        refused.stderr.contains("it runs by itself"),
+        refused.stderr.contains("runs automatically"),
         "{}",
         refused.stderr
     );
@@ -491,10 +491,10 @@ fn the_doctor_names_what_is_wrong_with_a_fix() {
         "has no effect",
         "/nowhere/check.sh, which does not exist",
         "greeter@market",
-        "gone@market is asked for and not installed",
+        "gone@market is enabled in settings but not installed",
         "waits",
         "did you mean model",
-        "LATHE_MAX_RETRYS is set and means nothing",
+        "LATHE_MAX_RETRYS is set but unknown",
         "did you mean LATHE_MAX_RETRIES?",
     ] {
         assert!(output.stdout.contains(word), "{word} in {}", output.stdout);

@@ -336,7 +336,7 @@ mod tests {
             root.join("one")
         );
         assert_eq!(server.root_of(&root.join("two/a.rs"), &session), root);
-        // Outside the session's folders, the repository counts.
+        // Outside the session's folders, the repository is the root.
         let other = [root.join("one")];
         assert_eq!(
             server.root_of(&root.join("elsewhere/deep/a.rs"), &other),

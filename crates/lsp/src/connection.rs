@@ -152,7 +152,7 @@ impl Connection {
             reading.abort();
             let mut reason = describe(status);
             if let Some(line) = words.line() {
-                reason = format!("{reason}; its last words: {line}");
+                reason = format!("{reason}; last line of its output: {line}");
             }
             shared.because(reason);
             shared.waiting.lock().clear();

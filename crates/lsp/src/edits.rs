@@ -220,7 +220,7 @@ impl Edits {
     fn watch(&self, edit: &Edit, known: Vec<Problem>) {
         let mut state = self.state.lock();
         if state.entry(edit.conversation, &edit.path).is_some() {
-            // What was there before the first change, or has been told, still counts.
+            // Problems from before the first change, or already reported, are kept.
             return;
         }
         if state.watched.len() >= WATCHED {

@@ -66,6 +66,6 @@ pub enum LspError {
     #[error("{0}")]
     Question(String),
     /// The request was cancelled.
-    #[error("the question was cancelled")]
+    #[error("the request was cancelled")]
     Cancelled,
 }

@@ -1,8 +1,8 @@
 //! Notifications and requests from a server.
 //!
 //! Servers ask for their configuration, announce what else they can do, tell how far they are with reading
-//! the project, and report problems. None of that waits for anyone: it is noted here, and whoever waits for a
-//! change is woken.
+//! the project, and report problems. None of that blocks: it is stored here, and tasks that wait for a
+//! change are woken.
 
 use crate::connection::{METHOD_NOT_FOUND, Receiver};
 use crate::diagnostics::{Problem, read_list};
@@ -269,7 +269,7 @@ impl Receiver for Inbox {
             | "workspace/foldingRange/refresh" => Ok(Value::Null),
             other => Err((
                 METHOD_NOT_FOUND,
-                format!("{} is not known here", crate::diagnostics::cut(other, 100)),
+                format!("{} is not supported", crate::diagnostics::cut(other, 100)),
             )),
         }
     }

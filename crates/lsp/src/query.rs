@@ -242,7 +242,12 @@ impl Server {
             (Some(character), _) => character.max(1),
             (None, Some(query)) => match column_of(line, query) {
                 Some(column) => column,
-                None => return wrong(format!("line {number} holds no {query:?}: {}", line.trim())),
+                None => {
+                    return wrong(format!(
+                        "line {number} does not contain {query:?}: {}",
+                        line.trim()
+                    ));
+                }
             },
             (None, None) => {
                 return wrong(format!(

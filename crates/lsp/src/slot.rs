@@ -93,7 +93,7 @@ impl Slot {
         if let Some(server) = self.running() {
             return Ok(server);
         }
-        // Whoever asked may stop waiting; the start goes on for the next one.
+        // The caller may stop waiting; the start continues for the next one.
         let slot = self.clone();
         match lathe_spawn::task(async move { slot.ensure().await }).await {
             Ok(result) => result,
@@ -209,7 +209,7 @@ impl Slot {
         shown.server = server;
     }
 
-    /// Tells the person, once.
+    /// Tells the user, once.
     fn tell(&self, text: &str) {
         if !std::mem::replace(&mut self.shown.lock().told, true) {
             (self.surroundings.on_problem)(text.to_owned());
@@ -218,7 +218,7 @@ impl Slot {
 
     /// Ends it for good.
     pub(crate) async fn close(&self) {
-        // A start that goes on ends with it.
+        // A start that continues ends with it.
         self.closing.cancel();
         let server = self.state.lock().await.server.take();
         self.set(Standing::Ended, None);

@@ -64,11 +64,11 @@ pub(crate) struct ConnectionContext {
     lists: watch::Sender<ListProgress>,
     /// The last pages that the server reported as complete, by id.
     completed_pages: watch::Sender<VecDeque<String>>,
-    /// Limits the number of open questions to the person.
+    /// Limits the number of open questions to the user.
     questions: Semaphore,
 }
 
-/// How long a person may take for a page that a call needs.
+/// How long the user may take for a page that a call needs.
 const PAGE_LIMIT: Duration = Duration::from_secs(5 * 60);
 
 /// The number of progress messages kept for calls that are not followed yet.
@@ -261,7 +261,7 @@ impl ConnectionContext {
         let answer = self.handlers.elicit(&self.server, question).await;
         match (answer, schema) {
             (ElicitationAnswer::Accept(given), Some(schema)) => {
-                // Fields that the person left unchanged have the form's default.
+                // Fields that the user left unchanged have the form's default.
                 let mut content = form_defaults(&schema);
                 if let (Some(content), Value::Object(given)) = (content.as_object_mut(), given) {
                     content.extend(given);
@@ -272,8 +272,8 @@ impl ConnectionContext {
         }
     }
 
-    /// Asks the person to open the pages that an error names, and waits until the server reports each as
-    /// complete. Returns false if there is none, or if the person declines.
+    /// Asks the user to open the pages that an error names, and waits until the server reports each as
+    /// complete. Returns false if there is none, or if the user declines.
     pub(crate) async fn open_pages(&self, error: &ErrorData) -> bool {
         let pages = error
             .data

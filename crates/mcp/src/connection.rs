@@ -33,7 +33,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// The code of the error that names pages which the person has to finish first.
+/// The code of the error that names pages which the user has to finish first.
 const URL_ELICITATION_REQUIRED: i32 = -32042;
 
 /// Why a connection or a request failed.
@@ -270,7 +270,7 @@ impl Connection {
         let mut page_was_opened = false;
         for round in 0..INPUT_ROUNDS {
             let answer = self.send(make(rounds.take()), progress.clone(), meta).await;
-            // The person has to finish something on a page; then the request is repeated, once.
+            // The user has to finish something on a page; then the request is repeated, once.
             if let Err(CallError::Rpc(error)) = &answer
                 && error.code.0 == URL_ELICITATION_REQUIRED
                 && !page_was_opened

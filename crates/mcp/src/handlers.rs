@@ -1,4 +1,4 @@
-//! Requests from servers: roots, elicitation (questions to the person) and sampling (requests to
+//! Requests from servers: roots, elicitation (questions to the user) and sampling (requests to
 //! the model).
 //!
 //! Connections know neither person nor model; the session provides [`Handlers`]. The older protocol
@@ -16,7 +16,7 @@ pub trait Handlers: Send + Sync + 'static {
     /// The working directories.
     fn roots(&self) -> Vec<Root>;
 
-    /// Asks the person on behalf of a server. Dropping the future withdraws the question.
+    /// Asks the user on behalf of a server. Dropping the future withdraws the question.
     fn elicit<'a>(
         &'a self,
         server: &'a str,
@@ -44,7 +44,7 @@ pub struct Offers {
     pub roots: bool,
     pub sampling: bool,
     pub elicitation_form: bool,
-    /// A page that the person opens.
+    /// A page that the user opens.
     pub elicitation_url: bool,
 }
 
@@ -77,7 +77,7 @@ pub enum ElicitationKind {
     },
 }
 
-/// The person's answer.
+/// The user's answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ElicitationAnswer {
     /// Accepted, with the fields of the form (an empty object for a page).
@@ -99,7 +99,7 @@ impl ElicitationAnswer {
     }
 }
 
-/// Handlers without a person: no roots, every question is declined.
+/// Handlers without the user: no roots, every question is declined.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Nobody;
 

@@ -186,7 +186,7 @@ pub async fn run(plan: Plan, mut options: Options, report: Report) -> Outcome {
     let mut changes = manager.changes();
     let told = lathe_spawn::task(tell(manager.changes(), report.clone()));
     manager.set_servers(IndexMap::from([(plan.name.clone(), plan.config.clone())]));
-    // The person's time at a browser must not count as start-up time, which is limited elsewhere.
+    // The user's time at a browser must not count as start-up time, which is limited elsewhere.
     manager.settled(Duration::from_secs(600)).await;
     let outcome = match manager.server(&plan.name) {
         Some(status) if status.state == State::Connected => {

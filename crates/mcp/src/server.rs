@@ -179,7 +179,7 @@ pub struct OAuthConfig {
     pub metadata_url: Option<String>,
     /// The scopes to request, separated by spaces.
     pub scopes: Option<String>,
-    /// True to use the client's own credentials, without a person.
+    /// True to use the client's own credentials, without the user.
     pub client_credentials: bool,
     /// The client's private key (PEM), for signed client credentials.
     pub client_key: Option<String>,

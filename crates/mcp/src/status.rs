@@ -131,6 +131,6 @@ pub enum Change {
         method: String,
         params: Value,
     },
-    /// A notice for the person.
+    /// A notice for the user.
     Notice { server: String, text: String },
 }

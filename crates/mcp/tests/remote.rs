@@ -410,7 +410,7 @@ async fn a_dead_refresh_token_needs_a_person_however_the_server_says_it() {
         until(|| state(&manager) == State::NeedsAuth).await;
         manager.shutdown().await;
 
-        // A person signs in again, with the registration that there is.
+        // The user signs in again, with the registration that there is.
         let manager = connect(&home, server.config(), true).await;
         echo(&manager, "x").await.unwrap();
         let stats = server.stats().await;
@@ -451,7 +451,7 @@ async fn a_server_cannot_send_us_to_addresses_that_only_we_can_reach() {
         let server = Fixture::with(&format!("auth&as={place}")).await;
         let manager = connect(&home, server.config(), true).await;
         let reason = reason(&manager);
-        assert!(reason.contains("that is refused"), "{reason}");
+        assert!(reason.contains("; refused"), "{reason}");
         manager.shutdown().await;
     }
 }

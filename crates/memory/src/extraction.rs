@@ -1,9 +1,9 @@
 //! Finding what is worth remembering: after a turn, when enough was said since the last look, the model
 //! is asked (with the same prefix) whether later sessions should know something of it.
 //!
-//! Its answers are proposals. They are stored beside the memory until a person accepts them, unless the
+//! Its answers are proposals. They are stored beside the memory until the user accepts them, unless the
 //! person chose to keep them at once. A conversation is written by many hands (files, pages,
-//! servers), and what is remembered speaks in every later session: that is why a person decides.
+//! servers), and what is remembered speaks in every later session: that is why the user decides.
 //!
 //! Background work like session notes: one at a time, bounded in time, inside the session's budgets,
 //! cancelled at the end, counted as a side query. Off in print mode unless it was asked for.
@@ -30,7 +30,7 @@ pub enum Extraction {
     /// Extraction is off.
     #[default]
     Off,
-    /// They are proposed to the person.
+    /// They are proposed to the user.
     Propose,
     /// They are kept at once.
     Keep,
@@ -118,7 +118,7 @@ pub fn directive(memory: &AutoMemory) -> Option<String> {
     ))
 }
 
-/// Keeps or proposes what the model answered. Gives the notice for the person, if something is new.
+/// Keeps or proposes what the model answered. Gives the notice for the user, if something is new.
 #[must_use]
 pub fn apply(memory: &AutoMemory, mode: Extraction, answer: &str) -> Option<String> {
     let mut names = Vec::new();
@@ -142,7 +142,7 @@ pub fn apply(memory: &AutoMemory, mode: Extraction, answer: &str) -> Option<Stri
         format!("Remembered for later sessions: {list} (`lathe memory list`).")
     } else {
         format!(
-            "Perhaps worth remembering: {list}. `lathe memory proposals` shows it, `lathe memory accept {}` keeps it.",
+            "Proposed for memory: {list}. `lathe memory proposals` shows it, `lathe memory accept {}` keeps it.",
             names.join(" ")
         )
     })
@@ -254,7 +254,7 @@ fn looks_secret(text: &str) -> bool {
     })
 }
 
-/// Long, of letters in both cases and digits, and no path or name that a person would write.
+/// Long, of letters in both cases and digits, and no path or name that the user would write.
 fn is_random(word: &str) -> bool {
     let has = |kind: fn(&char) -> bool| word.chars().any(|letter| kind(&letter));
     word.len() >= 32

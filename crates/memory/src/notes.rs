@@ -63,7 +63,7 @@ impl Notes {
         self.enabled.store(on, Ordering::Relaxed);
     }
 
-    /// Goes on with the notes of a session that is resumed: the next update adds to them.
+    /// Continues with the notes of a session that is resumed: the next update adds to them.
     pub fn resume(&self, text: String) {
         self.state.lock().text = text;
     }

@@ -2,7 +2,7 @@
 //!
 //! `<config home>/projects/<project>/memory/MEMORY.md` is the index, a line or two a topic; a topic is
 //! a file beside it with front matter (name, description, type). The model reads the index in its
-//! system prompt and keeps both with its ordinary file tools; a person adds a line with `#text` or
+//! system prompt and keeps both with its ordinary file tools; the user adds a line with `#text` or
 //! edits the files. Both limits of the index are small on purpose: it is sent with every request.
 
 use crate::extraction::MemoryEntry;
@@ -32,11 +32,11 @@ pub struct AutoMemory {
 /// Whose memory of an agent it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgentScope {
-    /// The person's, for every project.
+    /// The user's, for every project.
     User,
     /// The project's, shared with everyone who works on it.
     Project,
-    /// The person's, for this project.
+    /// The user's, for this project.
     Local,
 }
 
@@ -45,7 +45,7 @@ pub enum AgentScope {
 pub struct MemoryIndex {
     /// Its words, cut to the limits.
     pub text: String,
-    /// A warning for the person and the model if it was cut.
+    /// A warning for the user and the model if it was cut.
     pub warning: Option<String>,
 }
 
@@ -183,7 +183,7 @@ impl AutoMemory {
             .map(|topic| topic.path)
     }
 
-    /// Adds a line to the index: what a person typed after `#`. Gives the file.
+    /// Adds a line to the index: what the user typed after `#`. Gives the file.
     ///
     /// # Errors
     /// When there is nothing to add, or the file can't be written.
@@ -216,7 +216,7 @@ impl AutoMemory {
         self.folder.join(PROPOSED)
     }
 
-    /// The proposals that wait for a decision of the person, by name.
+    /// The proposals that wait for a decision of the user, by name.
     #[must_use]
     pub fn proposals(&self) -> Vec<Topic> {
         let waiting = Self {
@@ -225,7 +225,7 @@ impl AutoMemory {
         waiting.topics()
     }
 
-    /// Lays something down for a person to decide about. Gives the file.
+    /// Lays something down for the user to decide about. Gives the file.
     ///
     /// # Errors
     /// When the memory says so already, or the file can't be written.
@@ -346,10 +346,10 @@ fn topic_text(entry: &MemoryEntry) -> String {
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryError {
     /// The memory says so already.
-    #[error("that is remembered already")]
+    #[error("already in memory")]
     Known,
     /// Nothing of that name waits.
-    #[error("nothing is proposed under the name {name}; `lathe memory proposals` lists what is")]
+    #[error("there is no proposal {name}; `lathe memory proposals` lists them")]
     NotProposed {
         /// The name.
         name: String,

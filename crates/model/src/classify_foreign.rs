@@ -61,7 +61,7 @@ pub(crate) fn stream_error(error: &Value) -> ModelError {
 pub(crate) fn silent_overflow(tokens: u64) -> ModelError {
     ModelError::PromptTooLong {
         failure: Box::new(ApiFailure {
-            message: "the context window is full: the model stopped before its first word"
+            message: "the context window is full: the model stopped before its first token"
                 .to_owned(),
             ..ApiFailure::default()
         }),
@@ -129,7 +129,7 @@ fn is_too_long(kind: &str, message: &str) -> bool {
         || (message.contains("input token count") && message.contains("exceeds"))
 }
 
-/// Kinds that mean: never without a person.
+/// Kinds that mean: never without the user.
 const NO_MONEY: [&str; 4] = [
     "insufficient_quota",
     "billing_hard_limit_reached",

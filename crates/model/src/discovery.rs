@@ -19,12 +19,12 @@ pub const REMOTE_LIMIT: Duration = Duration::from_secs(5);
 /// The window of Ollama where nobody said another one.
 const OLLAMA_WINDOW: u64 = 4096;
 
-/// What a server said.
+/// The answer of a server.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Discovered {
     /// Its models, with what is known about them.
     pub models: Vec<(String, ModelFacts)>,
-    /// What the person should know.
+    /// Notices for the user.
     pub warnings: Vec<String>,
 }
 
@@ -104,7 +104,7 @@ impl Asking {
         url
     }
 
-    /// What every server of these families can say.
+    /// The models, as every server of these families lists them.
     async fn listed(&self) -> Option<Discovered> {
         let value = self.get(self.models_url()).await?;
         let list = value["data"].as_array().or(value["models"].as_array())?;
@@ -257,7 +257,7 @@ fn lm_studio(value: &Value) -> Discovered {
         .filter(|model| model["type"] != "embeddings")
         .filter_map(|model| {
             let mut facts = found();
-            // What is loaded counts, not what the model could.
+            // The loaded window, not the model's maximum.
             facts.context_window = model["loaded_context_length"]
                 .as_u64()
                 .or_else(|| model["max_context_length"].as_u64());

@@ -1,7 +1,7 @@
 //! Why a model call failed, classified by what has to be done about it.
 //!
 //! [`ModelError`] has one variant per *reaction*: compact, drop a block, ask for a key, wait, give up.
-//! Its text is what a person or an SDK host sees: first `API Error: …`, then a line with the way out.
+//! Its text is what the user or an SDK host sees: first `API Error: …`, then a line with the way out.
 
 use std::fmt;
 use std::time::Duration;
@@ -81,7 +81,7 @@ pub enum ModelError {
     Protocol {
         /// The address.
         url: String,
-        /// What is wrong with the response.
+        /// Why the response is invalid.
         message: String,
     },
     /// There is no key at all.
@@ -322,7 +322,7 @@ impl ModelError {
             } => {
                 let what = match trouble {
                     NetworkTrouble::UnknownHost => "no such host",
-                    NetworkTrouble::NameLookup => "the host's name could not be looked up",
+                    NetworkTrouble::NameLookup => "the host name could not be resolved",
                     NetworkTrouble::Refused => "the connection was refused",
                     NetworkTrouble::Certificate => "the server's certificate is not trusted",
                     NetworkTrouble::Tls => "the TLS handshake failed",
@@ -342,10 +342,10 @@ impl ModelError {
                 )
             }
             Self::Truncated { message } => {
-                format!("API Error: the response ended half-way: {message}")
+                format!("API Error: the response ended early: {message}")
             }
             Self::Protocol { url, message } => {
-                format!("API Error: {url} does not answer as the API does: {message}")
+                format!("API Error: {url} did not send a valid API response: {message}")
             }
             Self::NoCredentials => "API Error: there is no API key".to_owned(),
             Self::KeyHelper { message } => format!("API Error: apiKeyHelper failed: {message}"),
@@ -389,17 +389,17 @@ impl ModelError {
                 "check the model's name (--model, ANTHROPIC_MODEL) and that the key may use it"
             }
             Self::NotFound(_) => "check ANTHROPIC_BASE_URL: the path /v1/messages is added to it",
-            Self::Server(_) => "try again; https://status.claude.com tells about known trouble",
+            Self::Server(_) => "try again; known incidents are listed at https://status.claude.com",
             Self::Network { trouble, .. } => match trouble {
                 NetworkTrouble::UnknownHost => {
-                    "check the address for a typing mistake (ANTHROPIC_BASE_URL, or baseUrl of the provider)"
+                    "check the address for a typo (ANTHROPIC_BASE_URL, or baseUrl of the provider)"
                 }
                 NetworkTrouble::NameLookup => "check the network connection and the name server",
                 NetworkTrouble::Refused => {
                     "check the address (ANTHROPIC_BASE_URL, or baseUrl of the provider), and that the server runs"
                 }
                 NetworkTrouble::Certificate => {
-                    "if a company proxy inspects TLS, name its CA file in NODE_EXTRA_CA_CERTS (added to the system's) or SSL_CERT_FILE (instead of them)"
+                    "if a company proxy inspects TLS, set its CA file in NODE_EXTRA_CA_CERTS (added to the system's) or SSL_CERT_FILE (instead of them)"
                 }
                 NetworkTrouble::Tls => "check that the address is https, and any proxy in between",
                 NetworkTrouble::Proxy => {
@@ -413,13 +413,13 @@ impl ModelError {
             Self::Stalled { .. } => "LATHE_STREAM_IDLE_TIMEOUT_MS sets the limit",
             Self::Truncated { .. } => "try again; a proxy in between may cut long responses",
             Self::Protocol { .. } => {
-                "check the address (ANTHROPIC_BASE_URL, or baseUrl and kind of the provider): it must speak the API that is named"
+                "check the address (ANTHROPIC_BASE_URL, or baseUrl and kind of the provider): it must provide that API"
             }
             Self::NoCredentials => {
                 "set ANTHROPIC_API_KEY (make one at https://platform.claude.com), or point ANTHROPIC_BASE_URL at a local model"
             }
             Self::KeyHelper { .. } => {
-                "run the command of the apiKeyHelper setting by hand; it must print the key and exit with 0"
+                "run the apiKeyHelper command yourself; it must print the key and exit with 0"
             }
             Self::InvalidRequest(_)
             | Self::Configuration { .. }
@@ -443,7 +443,7 @@ impl ModelError {
             }
             Self::ModelNotFound(failure) if failure.message.contains("on-demand throughput") => {
                 format!(
-                    "{model} can't be asked by its bare id: name its inference profile (us., eu. or global. before the id)"
+                    "{model} can't be called by its plain id: use its inference profile (us., eu. or global. before the id)"
                 )
             }
             Self::ModelNotFound(_) => {
@@ -456,7 +456,7 @@ impl ModelError {
                     "check providers.{provider}.baseUrl: {url} does not exist (model {model}; Azure needs …/openai/v1 and the deployment's name)"
                 )
             }
-            Self::Server(_) => format!("try again; {url} has trouble"),
+            Self::Server(_) => format!("try again; {url} reported an error"),
             _ => return None,
         })
     }

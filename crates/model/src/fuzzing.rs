@@ -104,7 +104,7 @@ fn pieces(emitter: &mut Emitter) -> Vec<StreamPiece> {
     std::iter::from_fn(|| emitter.pop()).collect()
 }
 
-/// What a stream says, and whether it came to its end.
+/// The content of a stream, and whether it is complete.
 fn answer(family: u8, stream: &[u8], size: usize) -> (Vec<String>, bool) {
     let mut decoder = decoder(family);
     let (mut sse, mut emitter) = (SseDecoder::default(), Emitter::new("m"));

@@ -13,7 +13,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What our entries in the keyring are called.
+/// The name of our keyring entries.
 const SERVICE: Service = Service {
     name: "lathe-provider",
     label: "Lathe: key of a model provider",
@@ -55,7 +55,7 @@ pub enum KeyStoreError {
 }
 
 impl KeyStore {
-    /// The store of a person.
+    /// The store of the user.
     #[must_use]
     pub fn new(environment: &Environment) -> Self {
         Self {

@@ -31,7 +31,7 @@
 //! let mut assembler = MessageAssembler::default();
 //! while let Some(delivery) = deliveries.next().await {
 //!     match delivery? {
-//!         // A new attempt: what came before it does not count.
+//!         // A new attempt: discard everything before it.
 //!         Delivery::Requesting { .. } => assembler = MessageAssembler::default(),
 //!         Delivery::Event(event) => {
 //!             if let Some(completed) = assembler.feed(&event.event)? {

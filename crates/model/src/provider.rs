@@ -69,7 +69,7 @@ pub trait Provider: Send + Sync {
         Box::pin(std::future::ready(Ok(false)))
     }
 
-    /// What the person should know about how requests were sent: each thing once.
+    /// Notices about how requests were sent, each once.
     fn remarks(&self) -> Vec<String> {
         Vec::new()
     }

@@ -42,7 +42,7 @@ pub type StoredKey = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 pub struct Keys {
     /// Makes a helper out of the command of a setting.
     pub helper: Option<HelperOf>,
-    /// The same for a command that signs a person in, which may take minutes.
+    /// The same for a command that signs the user in, which may take minutes.
     pub sign_in: Option<HelperOf>,
     /// A key that was stored for a provider.
     pub stored: Option<StoredKey>,
@@ -456,7 +456,7 @@ impl Shared {
     }
 }
 
-/// What is known about a model of a provider: settings and discovery, then the table.
+/// Facts about a model of a provider: settings and discovery, then the table.
 fn facts_of(catalog: &Catalog, provider: &str, model: &str) -> ModelFacts {
     let mut facts = catalog
         .providers()

@@ -20,7 +20,7 @@ const KIND: &str = "web_search_20250305";
 /// The block with results.
 const RESULTS: &str = "web_search_tool_result";
 
-/// What to search for.
+/// A search.
 #[derive(Debug, Clone)]
 pub struct WebQuestion {
     /// The model that searches.

@@ -23,7 +23,7 @@ pub struct Trial {
     pub name: &'static str,
     /// Whether it went as it should.
     pub passed: bool,
-    /// What came, in a line.
+    /// The outcome, on one line.
     pub detail: String,
 }
 

@@ -34,7 +34,7 @@ pub enum Reach {
 }
 
 impl Reach {
-    /// What is needed to reach an address, through a proxy where one is set.
+    /// The parts for connecting to an address, through a proxy if one is set.
     #[must_use]
     pub fn by_scheme(url: &Url) -> Self {
         if url.scheme() == "http" {
@@ -66,7 +66,7 @@ pub fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// What one use of the network needs.
+/// The options of a client.
 #[derive(Clone)]
 pub struct ClientOptions {
     /// Which redirects are followed.

@@ -1,7 +1,7 @@
 use std::error::Error as _;
 use std::path::PathBuf;
 
-/// What is wrong with a file of certificates or keys.
+/// Why a file of certificates or keys is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CertificateProblem {
     /// The system refuses to read it.
@@ -11,7 +11,7 @@ pub enum CertificateProblem {
     #[error("is not PEM: {0}")]
     NotPem(String),
     /// It is empty, or holds something else.
-    #[error("holds no certificate; it must be PEM")]
+    #[error("contains no certificate; it must be PEM")]
     Empty,
     /// The key isn't there or is encrypted.
     #[error("has no usable key in {}: {reason}; the key must be PEM and not encrypted", .file.display())]
@@ -22,7 +22,7 @@ pub enum CertificateProblem {
         reason: String,
     },
     /// The TLS library refuses the pair.
-    #[error("and its key don't fit: {0}")]
+    #[error("and its key don't match: {0}")]
     Mismatch(String),
 }
 
@@ -79,7 +79,7 @@ pub enum BodyError {
     Lost(String),
 }
 
-/// What is at the bottom of an error, without the address, which may hold secrets.
+/// The root cause of an error, without the address, which may contain secrets.
 #[must_use]
 pub fn innermost(error: &reqwest::Error) -> String {
     let Some(mut cause) = error.source() else {

@@ -245,6 +245,6 @@ mod tests {
             ..Network::default()
         });
         assert!(identity.contains("CLAUDE_CODE_CLIENT_CERT"), "{identity}");
-        assert!(identity.contains("holds no certificate"), "{identity}");
+        assert!(identity.contains("contains no certificate"), "{identity}");
     }
 }

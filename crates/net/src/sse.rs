@@ -101,7 +101,7 @@ impl SseDecoder {
         Ok(None)
     }
 
-    /// What is left when the stream ends: an event whose closing blank line never came. Whether it
+    /// The rest at the end of the stream: an event without its closing blank line. Whether it
     /// is whole only its reader can tell.
     pub fn finish(&mut self) -> Option<SseEvent> {
         let rest = self.buffer.split().freeze();

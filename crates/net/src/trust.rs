@@ -22,7 +22,7 @@ use rustls_platform_verifier::Verifier;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-/// What the error says when the system has no certificates at all.
+/// The error message for a system without certificates.
 pub const NO_SYSTEM_CERTIFICATES: &str = "No CA certificates were loaded from the system";
 
 /// The TLS side of a client.

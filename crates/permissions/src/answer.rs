@@ -3,7 +3,7 @@
 //! The face of the session (a dialog in the terminal, a host on the other end of a pipe), a hook and the classifier of
 //! auto mode may all be able to answer one question. Each enters the [`Race`] as a
 //! future ([`Race::enter`]) or holds a [`Ticket`] that it answers later. An answerer that has nothing to
-//! say gives `None` (or drops its ticket) and the race goes on without it; when none is left the race is
+//! say gives `None` (or drops its ticket) and the race continues without it; when none is left the race is
 //! over, so a background agent that has nobody to ask never waits.
 
 use futures::future::BoxFuture;
@@ -33,7 +33,7 @@ pub enum Outcome {
     Answered {
         /// Who.
         by: AnswererKind,
-        /// What.
+        /// The answer.
         reply: PermissionReply,
     },
     /// Everyone who could have answered had nothing to say, or there was nobody.

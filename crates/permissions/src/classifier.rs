@@ -1,10 +1,10 @@
 //! Auto mode: a small model answers the questions.
 //!
-//! What acceptEdits lets pass and what only reads never gets here. For the rest, the classifier is
-//! asked with the person's own words, the action and the person's notes, and must answer in strict JSON
+//! Calls that acceptEdits allows and calls that only read never get here. For the rest, the classifier is
+//! asked with the user's own words, the action and the user's notes, and must answer in strict JSON
 //! within a time limit. Everything else — a timeout, an error, an answer that isn't one, too many
 //! refusals — falls back to a question. Secrets, safety checks and ask rules are never its to answer:
-//! those want a person.
+//! those want the user.
 
 use futures::future::BoxFuture;
 use lathe_protocol::permission::{Decision, DecisionReason};
@@ -26,7 +26,7 @@ const REVIEW_PROMPT: &str = include_str!("../prompts/review.md");
 /// The most of one text (a message, an input) that is sent, in characters: enough to judge, and no
 /// way to drown the rest.
 const LONGEST_TEXT: usize = 8_000;
-/// The most messages of the person that are sent, the latest ones.
+/// The most messages of the user that are sent, the latest ones.
 const MOST_MESSAGES: usize = 20;
 
 /// Why the model behind the classifier gave no answer.
@@ -37,9 +37,9 @@ pub type ModelFailure = Box<dyn std::error::Error + Send + Sync>;
 enum ClassifierError {
     #[error("the classifier gave no answer in {} s", .0.as_secs())]
     TimedOut(Duration),
-    #[error("the classifier could not be asked: {0}")]
+    #[error("the classifier could not be called: {0}")]
     Model(ModelFailure),
-    #[error("the classifier's answer is not what it should be: {0}")]
+    #[error("the classifier's answer is invalid: {0}")]
     Malformed(#[from] serde_json::Error),
 }
 
@@ -53,12 +53,12 @@ pub trait ClassifierModel: Send + Sync {
     ) -> BoxFuture<'a, Result<String, ModelFailure>>;
 }
 
-/// The person's descriptions for auto mode in settings.
+/// The user's descriptions for auto mode in settings.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Guide {
     /// Descriptions of allowed actions.
     pub allow: Vec<String>,
-    /// Descriptions of actions that are refused unless the person asks for exactly that.
+    /// Descriptions of actions that are refused unless the user asks for exactly that.
     pub soft_deny: Vec<String>,
     /// Descriptions of actions that are always refused.
     pub hard_deny: Vec<String>,
@@ -77,7 +77,7 @@ pub struct Action<'a> {
     pub question: &'a str,
     /// The folder of the session.
     pub cwd: &'a str,
-    /// The person's messages in this session, oldest first.
+    /// The user's messages in this session, oldest first.
     pub messages: &'a [String],
     /// Where the agent has read text from outside, such as hosts of pages.
     pub outside: &'a [String],
@@ -96,7 +96,7 @@ pub enum Ruling {
         /// Why.
         reason: String,
     },
-    /// Ask a person.
+    /// Ask the user.
     Ask {
         /// Why the classifier didn't decide.
         reason: String,
@@ -118,7 +118,7 @@ pub struct Classifier {
 }
 
 /// Whether a question may be answered by the classifier at all. Hard checks, secrets, ask rules and
-/// questions to a person may not.
+/// questions to the user may not.
 #[must_use]
 pub fn may_answer(decision: &Decision) -> bool {
     match decision {
@@ -137,7 +137,7 @@ pub fn may_answer(decision: &Decision) -> bool {
 }
 
 impl Classifier {
-    /// A classifier with the person's notes.
+    /// A classifier with the user's notes.
     #[must_use]
     pub fn new(model: Arc<dyn ClassifierModel>, guide: &Guide) -> Self {
         Self {
@@ -148,7 +148,7 @@ impl Classifier {
         }
     }
 
-    /// Judges by other notes of the person from now on.
+    /// Judges by other notes of the user from now on.
     pub fn set_guide(&self, guide: &Guide) {
         *self.system.lock() = system_prompt(guide);
     }
@@ -197,7 +197,7 @@ impl Classifier {
         ruling
     }
 
-    /// A person answered a question: the row of refusals is broken.
+    /// The user answered a question: the row of refusals is broken.
     pub fn person_answered(&self) {
         self.denials.lock().in_a_row = 0;
     }

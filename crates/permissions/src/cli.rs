@@ -1,4 +1,4 @@
-//! What `lathe permissions list|add|remove|explain|test` do. Everything here returns text; the binary
+//! Implementation of `lathe permissions list|add|remove|explain|test`. Everything here returns text; the binary
 //! prints it.
 
 use crate::context::{CallFacts, PermissionContext, resolve};
@@ -31,9 +31,7 @@ pub enum Format {
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
     /// `--rule` without a behaviour.
-    #[error(
-        "`{0}` is not a rule with what it does; write allow:Bash(git status:*), ask:… or deny:…"
-    )]
+    #[error("`{0}` is not a rule with its effect; write allow:Bash(git status:*), ask:… or deny:…")]
     NoBehavior(String),
     /// Not a rule.
     #[error(transparent)]
@@ -83,7 +81,7 @@ fn split_behavior(text: &str) -> Option<(Behavior, &str)> {
 
 // ---- explain ----------------------------------------------------------------------------------
 
-/// What would happen to a command, with the reasons.
+/// The decision about a command, with the reasons.
 #[derive(Debug, Clone)]
 pub struct Explanation {
     verdict: CommandVerdict,
@@ -94,7 +92,7 @@ pub struct Explanation {
     set_aside: Vec<String>,
 }
 
-/// What a decision rests on.
+/// The basis of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DecidedBy {
     /// A rule.
@@ -195,7 +193,7 @@ impl Explanation {
         self
     }
 
-    /// What the decision rests on.
+    /// The basis of the decision.
     #[must_use]
     pub fn decided_by(&self) -> DecidedBy {
         self.decided_by
@@ -275,7 +273,7 @@ impl Explanation {
         }
         let hard = matches!(self.verdict.decision, Decision::Ask { hard: true, .. });
         let note = if hard {
-            " (whatever the rules and the mode)"
+            " (in every mode, under any rule)"
         } else {
             ""
         };
@@ -608,12 +606,12 @@ fn save(
 
 // ---- test -------------------------------------------------------------------------------------
 
-/// What a file of expectations came to.
+/// The result of a file of expectations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestReport {
     /// How many expectations there were.
     pub total: usize,
-    /// What came out differently, in words.
+    /// Unmet expectations, as text.
     pub differences: Vec<String>,
 }
 

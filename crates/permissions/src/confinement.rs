@@ -1,7 +1,7 @@
 //! The confinement of commands that pass because they only read.
 //!
 //! The decision trusts the analyser's tables there; the kernel doesn't have to. A command that a rule,
-//! a mode, a hook or a person let pass is not confined: somebody vouched for it.
+//! a mode, a hook or the user let pass is not confined: somebody vouched for it.
 
 mod hidden;
 

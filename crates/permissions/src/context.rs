@@ -27,15 +27,15 @@ pub struct PermissionContext {
     pub rules: RuleSet,
     /// The folders that may be worked in, as real paths.
     pub roots: Vec<PathBuf>,
-    /// The person's home.
+    /// The user's home.
     pub home: PathBuf,
-    /// The session's folder: where it started, and what relative rules count from.
+    /// The session's folder: where it started, and the base of relative rules.
     pub cwd: PathBuf,
     /// Lathe's own folder of this person.
     pub config_home: PathBuf,
     /// The project's folder: the one that holds `.lathe`.
     pub project: PathBuf,
-    /// Whether a person trusted the session's folder. Nothing in the folder itself makes it so.
+    /// Whether the user trusted the session's folder. Nothing in the folder itself makes it so.
     pub trusted: bool,
     /// Whether the model is told the state of the repository at the start.
     pub tells_git_status: bool,
@@ -142,7 +142,7 @@ impl PermissionContext {
         })
     }
 
-    /// Why a write needs a person whatever the rules say, if it does.
+    /// Why a write needs confirmation whatever the rules say, if it does.
     pub(crate) fn protected(&self, path: &Path) -> Option<String> {
         crate::protected::protected(
             path,
@@ -185,7 +185,7 @@ impl CallFacts<'_> {
     }
 }
 
-/// What the file system said about the paths of a call, and what the analyser said about its
+/// Facts of the file system about the paths of a call, and of the analyser about its
 /// command. Gathered before the decision, so that the decision is a function of data.
 #[derive(Debug, Clone, Default)]
 pub struct ResolvedPaths {

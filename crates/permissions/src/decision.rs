@@ -1,7 +1,7 @@
 //! The decision: may this call run?
 //!
 //! [`decide`] is a pure function of the call and the context. It only sorts the call by what it
-//! touches and collects what speaks for and against it; the order in which that counts is in
+//! touches and collects reasons for and against it; their order of precedence is in
 //! [`crate::order`], paths are judged in [`crate::files`] and commands in [`crate::shell`].
 
 use crate::context::{CallFacts, PermissionContext};
@@ -268,7 +268,7 @@ fn person(call: &CallFacts<'_>, context: &PermissionContext) -> Decision {
 
 fn unknown(call: &CallFacts<'_>, context: &PermissionContext) -> Decision {
     let mut question = Question::other(format!(
-        "{} says nothing about what it would touch",
+        "{} doesn't declare what it would touch",
         call.tool_name
     ));
     question.suggestions = vec![suggest::allow_rule(

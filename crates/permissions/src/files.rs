@@ -50,7 +50,7 @@ pub(crate) fn read(
     if free && secret.is_none() && literal.is_none() {
         // The question is never asked, so nothing is spent on what it would offer.
         findings.passes = Some(DecisionReason::WorkingDirectory {
-            reason: format!("`{}` lies in the working roots", path.written.display()),
+            reason: format!("`{}` is in a working folder", path.written.display()),
         });
         return findings;
     }
@@ -270,7 +270,7 @@ fn granted(
     free: impl Fn(&Path) -> bool,
 ) -> Option<DecisionReason> {
     let mut reason = None;
-    // The way it was written counts where that alone makes it a secret.
+    // The written form is used where it alone makes the path a secret.
     let written = Some(path.written.as_path()).filter(|written| context.secret(written).is_some());
     for form in path.touched().chain(written) {
         let secret = context.secret(form).is_some();

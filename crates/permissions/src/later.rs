@@ -1,7 +1,7 @@
 //! Rules that are worth keeping after a question about a shell command: they fit commands that will come
-//! again, and say no more than a person would want to say.
+//! again, and say no more than the user would want to say.
 //!
-//! What the engine offers with a question answers exactly this question. A line with quotes and pipes, or a
+//! The rule that the engine offers with a question covers exactly this question. A line with quotes and pipes, or a
 //! program written into the command line, does not come again; a rule for it would only fill the settings.
 
 use crate::pattern::exact_content;

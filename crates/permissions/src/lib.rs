@@ -7,13 +7,13 @@
 //! - [`rule`], [`pattern`], [`ruleset`]: rules such as `Bash(npm run test:*)` and `Edit(/src/**)`, from
 //!   their text to what they match. A deny beats an ask beats an allow, whatever the sources.
 //! - [`context`]: what a decision depends on, as plain data.
-//! - `order`: the order in which it counts. `files` and `shell` judge what is touched; `protected`
-//!   knows which paths need a person, and which are secrets.
+//! - `order`: the precedence. `files` and `shell` judge what is touched; `protected`
+//!   knows which paths need confirmation, and which are secrets.
 //! - [`answer`]: asking, with several answerers racing. [`classifier`]: auto mode, where a model answers.
 //! - [`settings`]: from settings files and back. [`cli`]: what `lathe permissions …` does.
 //! - [`live`]: the changing permissions of a session, and what was refused.
 //!
-//! What this crate deliberately doesn't do: it never asks anybody itself, runs nothing, and never
+//! Out of scope: this crate never asks a user, runs nothing, and never
 //! lets a text that it doesn't understand pass.
 //!
 //! Start with [`decide`].

@@ -53,7 +53,7 @@ fn blocked_outside(call: &CallFacts<'_>, context: &PermissionContext) -> Option<
     Some(Decision::Deny {
         reason: DecisionReason::WorkingDirectory {
             reason: format!(
-                "`{}` may not be {verb}: permissions.{key} blocks what lies outside the working directories",
+                "`{}` may not be {verb}: permissions.{key} blocks paths outside the working directories",
                 refused.display()
             ),
         },

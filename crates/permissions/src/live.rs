@@ -1,8 +1,8 @@
 //! The permissions of a running session: the context, how it changes, and what was refused.
 //!
 //! A decision is made on a [`snapshot`](Permissions::snapshot), so a change in the middle of a call
-//! never half-applies. Changes come as [`PermissionUpdate`]s: from a person's answer, a host, a hook.
-//! What is to be kept beyond the session goes through a [`Store`]; when saving fails the change still
+//! never half-applies. Changes come as [`PermissionUpdate`]s: from the user's answer, a host, a hook.
+//! Changes that outlive the session go through a [`Store`]; when saving fails the change still
 //! applies to the session, and the error says so.
 
 use crate::broad::is_too_broad;
@@ -32,7 +32,7 @@ pub trait Store: Send + Sync {
     fn save(&self, update: &PermissionUpdate) -> Result<(), SaveError>;
 }
 
-/// What a session starts with.
+/// The initial state of a session.
 pub struct PermissionsConfig {
     /// The context to start with.
     pub context: PermissionContext,
@@ -42,7 +42,7 @@ pub struct PermissionsConfig {
     pub store: Option<Box<dyn Store>>,
 }
 
-/// What may keep a mode from being entered.
+/// Reasons to refuse a mode.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ModeGates {
     /// The process is privileged (root).
@@ -122,7 +122,7 @@ pub enum ModeRefused {
     Privileged,
     /// Policy says no.
     #[error(
-        "permission mode {0} is switched off by settings (permissions.disableBypassPermissionsMode, permissions.disableAutoMode)"
+        "permission mode {0} is disabled by settings (permissions.disableBypassPermissionsMode, permissions.disableAutoMode)"
     )]
     DisabledByPolicy(PermissionMode),
     /// Nobody asked for it at the start.
@@ -261,7 +261,7 @@ impl Permissions {
         Some(PermissionMode::Default)
     }
 
-    /// The mode that comes after this one when a person cycles through them.
+    /// The mode that comes after this one when the user cycles through them.
     #[must_use]
     pub fn next_mode(&self) -> PermissionMode {
         use PermissionMode::{AcceptEdits, Auto, BypassPermissions, Default, DontAsk, Plan};
@@ -351,7 +351,7 @@ impl Permissions {
         self.snapshot().rules.denies_whole(tool_name)
     }
 
-    /// Whether the content of a file is not shown without a person's word: a secret, or a path that
+    /// Whether the content of a file is not shown without the user's word: a secret, or a path that
     /// a rule forbids to read. For tools that look into many files at once.
     #[must_use]
     pub fn is_secret(&self, path: &Path) -> bool {
@@ -377,7 +377,7 @@ impl Permissions {
         }
     }
 
-    /// Why the content of a file is not shown without a person's confirmation; `None` if it may be. Follows links
+    /// Why the content of a file is not shown without the user's confirmation; `None` if it may be. Follows links
     /// anywhere in the path.
     #[must_use]
     pub fn why_hidden(&self, path: &Path) -> Option<String> {
@@ -571,7 +571,7 @@ pub(crate) fn entered(
     (Arc::unwrap_or_clone(state.context), state.set_aside)
 }
 
-/// Whether what a path holds is not shown without a person's word.
+/// Whether what a path holds is not shown without the user's word.
 fn hides(path: &ResolvedPath, context: &PermissionContext) -> bool {
     let closed = context.rules.iter().any(|rule| {
         rule.behavior != Behavior::Allow && rule.is_for_reading() && rule.covers_any_form(path)

@@ -6,7 +6,7 @@ use crate::rule::format_rule;
 use lathe_protocol::permission::{DecisionReason, PermissionMode, RuleValue, Subject};
 use std::path::PathBuf;
 
-/// The text of a denial where nobody could be asked, for the model and for the person who reads the
+/// The text of a denial where nobody could be asked, for the model and for the user who reads the
 /// result: it names the call and the flag that would allow it.
 #[must_use]
 pub fn denial_message(call: &CallFacts<'_>, reason: &DecisionReason) -> String {
@@ -14,10 +14,10 @@ pub fn denial_message(call: &CallFacts<'_>, reason: &DecisionReason) -> String {
     let why = reason.text();
     match reason {
         DecisionReason::Rule { .. } => {
-            format!("{what} is not permitted: {why}. Don't try to reach the same by other means.")
+            format!("{what} is not permitted: {why}. Don't try to achieve the same by other means.")
         }
         DecisionReason::AgentLimit { .. } => {
-            format!("{what} is not permitted: {why}. Don't try to reach the same by other means.")
+            format!("{what} is not permitted: {why}. Don't try to achieve the same by other means.")
         }
         DecisionReason::Mode {
             mode: PermissionMode::Plan,
@@ -32,12 +32,12 @@ pub fn denial_message(call: &CallFacts<'_>, reason: &DecisionReason) -> String {
         ),
         DecisionReason::SafetyCheck { .. } => {
             format!(
-                "{what} is not permitted: {why}. Only a user can allow this, and nobody can be asked here.{}",
+                "{what} is not permitted: {why}. Only a user can allow this, and there is no user to ask.{}",
                 hint(call, reason)
             )
         }
         _ => format!(
-            "{what} needs permission, and nobody can be asked here: {why}.{}",
+            "{what} needs permission, and there is no user to ask: {why}.{}",
             hint(call, reason)
         ),
     }
@@ -75,7 +75,7 @@ fn shortened(text: &str) -> String {
 }
 
 /// How a hint begins. Small models ran the option as a command, or called again with it.
-const ONLY_A_PERSON: &str = "Don't call it again: only the person who starts Lathe can allow it, with the option (which is no command)";
+const ONLY_A_PERSON: &str = "Don't call it again: only the user who starts Lathe can allow it, with the flag (not a command)";
 
 /// The flag that would have allowed the call, where one would.
 fn hint(call: &CallFacts<'_>, reason: &DecisionReason) -> String {
@@ -157,7 +157,7 @@ fn reopen(tool: &str, paths: &[PathBuf]) -> String {
         rule_content: Some(format!("/{}", path.display())),
     };
     format!(
-        " If it holds no secret, the person who starts Lathe reopens it with the option (which is no command) --allowedTools {}.",
+        " If it holds no secret, the user who starts Lathe can allow it with the flag (not a command) --allowedTools {}.",
         double_quoted(&format_rule(&rule))
     )
 }

@@ -39,9 +39,9 @@ pub(crate) struct Findings {
     pub(crate) deny: Option<DecisionReason>,
     /// It can't be judged and nobody's word would help (a path that could be anything).
     pub(crate) refused: Option<DecisionReason>,
-    /// A hard safety check: a person must say it, each time.
+    /// A hard safety check: the user must say it, each time.
     pub(crate) hard: Option<Question>,
-    /// It can't be known what it does: where it would pass by a mode or a rule, a person must say it.
+    /// It can't be known what it does: where it would pass by a mode or a rule, the user must say it.
     pub(crate) unknown: Option<Question>,
     /// An ask rule.
     pub(crate) ask: Option<DecisionReason>,
@@ -124,7 +124,7 @@ impl Findings {
             _ => {}
         }
         if self.sandboxed {
-            let reason = "runs in the sandbox, where commands pass by themselves".to_owned();
+            let reason = "runs in the sandbox, where commands need no confirmation".to_owned();
             return Decision::Allow {
                 reason: DecisionReason::Other { reason },
             };

@@ -19,7 +19,7 @@ pub struct ResolvedPath {
     pub written: PathBuf,
     /// The symbolic links that its last part goes through, each in its real folder.
     pub links: Vec<PathBuf>,
-    /// What is really meant; for a path that doesn't exist, where it would be created. `None` when
+    /// The real path; for a path that doesn't exist, where it would be created. `None` when
     /// links go in a circle or the file system refuses to say.
     pub real: Option<PathBuf>,
     /// Whether names that differ by case are the same there.
@@ -129,7 +129,7 @@ pub fn resolve_path(path: &Path) -> ResolvedPath {
     }
 }
 
-/// What is really meant by a folder: for roots, which are compared with real paths.
+/// The real path of a folder: for roots, which are compared with real paths.
 #[must_use]
 pub fn real_folder(path: &Path) -> PathBuf {
     follow(path, &mut Vec::new()).unwrap_or_else(|| fold(path))
@@ -236,12 +236,12 @@ fn same_file(one: &std::fs::Metadata, other: &std::fs::Metadata) -> bool {
 pub enum Suspicion {
     /// Never: nobody can say what the path would turn into.
     Refused(String),
-    /// A name that is legal but reads like something a shell expands; only a person or a rule that
+    /// A name that is legal but reads like something a shell expands; only the user or a rule that
     /// names it can say that it is meant literally.
     Literal(String),
 }
 
-/// What speaks against a path by its text alone, without asking the file system. `writes` also
+/// Problems of a path by its text alone, without the file system. `writes` also
 /// refuses patterns, because a write to "all of them" is never meant.
 #[must_use]
 pub fn suspicion(path: &Path, cwd: &Path, roots: &[PathBuf], writes: bool) -> Option<Suspicion> {

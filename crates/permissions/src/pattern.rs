@@ -2,7 +2,7 @@
 //!
 //! Path patterns are those of `.gitignore`: `*` and `?` stay within a name, `**` crosses folders, a
 //! pattern without a slash in it matches at any depth, and a matched folder matches everything in it.
-//! What they start with says where they count from: `//abs`, `~/home`, `/the settings file's folder`,
+//! Their prefix selects the base folder: `//abs`, `~/home`, `/the settings file's folder`,
 //! `./` or nothing for the session's folder.
 
 use crate::path::{fold, real_folder};
@@ -47,10 +47,10 @@ pub enum PatternError {
     NotAHost(String),
 }
 
-/// The folders that a path pattern may count from.
+/// The base folders of path patterns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Anchors {
-    /// The person's home.
+    /// The user's home.
     pub home: PathBuf,
     /// The session's folder.
     pub cwd: PathBuf,
@@ -156,7 +156,7 @@ fn compile(sources: &[String], case_insensitive: bool) -> Result<GlobSet, globse
 
 type Base = (PathBuf, bool);
 
-/// The folder that a pattern counts from (with whether it is anchored there even without a slash in
+/// The base folder of a pattern (with whether it is anchored there even without a slash in
 /// the rest), and the rest.
 fn anchored<'a>(content: &'a str, anchors: &Anchors) -> Result<(Base, &'a str), PatternError> {
     if let Some(rest) = content.strip_prefix("//") {
@@ -311,7 +311,7 @@ impl CommandPattern {
         let Some(unknown) = words.iter().position(Option::is_none) else {
             return self.matches(words);
         };
-        // What is not known can become any number of words; only what stands before it counts.
+        // An unknown part can become any number of words; only the part before it is compared.
         let fixed: Vec<&str> = words.iter().take(unknown).copied().flatten().collect();
         let wanted = self.leading_words();
         let length = wanted.len().min(fixed.len());

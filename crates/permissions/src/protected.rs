@@ -1,4 +1,4 @@
-//! Which paths need a person whatever the rules say, and which are secrets.
+//! Which paths need confirmation whatever the rules say, and which are secrets.
 //!
 //! Two lists, both compared without regard to case (a file system may not care either):
 //! - *protected*: a write there changes what Lathe itself may do, or what runs when a shell,
@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-/// What the folder names `.lathe` and `.claude` hold that changes what Lathe does.
+/// Entries of `.lathe` and `.claude` that change the behaviour of Lathe.
 const OWN_FOLDERS: &[&str] = &[".lathe", ".claude"];
 
 /// Files that belong to the agent's own configuration wherever they are.
@@ -216,7 +216,7 @@ pub(crate) fn secret_places(home: &Path) -> Vec<PathBuf> {
     .collect()
 }
 
-/// Why a write to this path needs a person, if it does.
+/// Why a write to this path needs confirmation, if it does.
 pub(crate) fn protected(path: &Path, own: OwnPlaces<'_>) -> Option<String> {
     if own
         .session_paths
@@ -245,7 +245,7 @@ pub(crate) fn protected(path: &Path, own: OwnPlaces<'_>) -> Option<String> {
     let last = names.last().copied()?;
     if names.iter().any(|name| is_one_of(name, OWN_FOLDERS)) || is_one_of(last, OWN_FILES) {
         return Some(format!(
-            "`{shown}` holds settings, hooks, skills or commands that Lathe obeys"
+            "`{shown}` contains settings, hooks, skills or commands that Lathe uses"
         ));
     }
     if let Some(why) = git_control(names) {
@@ -374,7 +374,7 @@ pub(crate) fn program_file_below(folder: &Path) -> Option<PathBuf> {
         })
 }
 
-/// Why a file names programs that a tool would run, if it does: its writes need a person's word even where edits pass.
+/// Why a file names programs that a tool would run, if it does: its writes need confirmation's word even where edits pass.
 pub(crate) fn names_programs(path: &Path) -> Option<String> {
     let names = names_of(path);
     let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();

@@ -31,7 +31,7 @@ pub enum Repository {
     NotPlain {
         /// Where its objects and its configuration lie, if that could be found out.
         folder: Option<PathBuf>,
-        /// The reason, in words for a person.
+        /// The reason, in words for the user.
         reason: String,
     },
 }

@@ -197,7 +197,7 @@ impl Rule {
         }
     }
 
-    /// What the rule's path pattern names, its trailing wildcards left out; `None` for a rule
+    /// The path of the rule's pattern without trailing wildcards; `None` for a rule
     /// without a path.
     pub(crate) fn named_path(&self) -> Option<&std::path::Path> {
         match &self.matcher {
@@ -321,7 +321,7 @@ fn word_patterns(content: &str) -> Vec<TextPattern> {
     }
 }
 
-/// A rule that doesn't count, and where it stands.
+/// A rule that has no effect, and its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleProblem {
     /// Where: a file and line, or the flag's name.
@@ -330,7 +330,7 @@ pub struct RuleProblem {
     pub rule: String,
     /// The action.
     pub behavior: Behavior,
-    /// Why it doesn't count.
+    /// Why it has no effect.
     pub error: RuleError,
 }
 
@@ -425,8 +425,7 @@ impl RuleSet {
         }
     }
 
-    /// Adds rules from texts. Those that don't parse are returned with their place and count for
-    /// nothing.
+    /// Adds rules from texts. Those that don't parse are returned with their source and have no effect.
     pub fn add_texts<'a>(
         &mut self,
         texts: impl IntoIterator<Item = (&'a str, String)>,

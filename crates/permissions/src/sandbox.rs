@@ -1,7 +1,7 @@
 //! The policy of the sandbox, from settings, rules and the folders of a session.
 //!
-//! One function makes it ([`policy`]); whoever confines something (a command, a hook, a server) or checks a path
-//! ([`SandboxPolicy::check_write`]) uses what it gives. Rules count too: a deny rule for reading hides a path, a deny
+//! One function makes it ([`policy`]); code that confines a process (a command, a hook, a server) or checks a path
+//! ([`SandboxPolicy::check_write`]) uses its result. Rules apply too: a deny rule for reading hides a path, a deny
 //! rule for writing protects it, and rules for addresses are rules for hosts.
 
 use crate::context::PermissionContext;
@@ -66,14 +66,14 @@ impl Wish {
     }
 }
 
-/// What is known about the sandbox.
+/// Facts about the sandbox.
 #[derive(Debug, Clone, Default)]
 pub struct SandboxFacts {
     /// Shell commands run in the sandbox.
     pub bash_sandboxed: bool,
     /// A sandboxed command needs no question.
     pub auto_allow: bool,
-    /// What a person switched it to in this session, whatever settings say.
+    /// What the user switched it to in this session, whatever settings say.
     pub switched: Option<bool>,
     /// Asking to leave the sandbox has no effect.
     pub stays: bool,
@@ -164,7 +164,7 @@ const CACHES: &[&str] = &[
 ];
 
 /// Folders in a project that a command may not change or make. (A file that stood there meanwhile would be in the way
-/// of `git add`; `.mcp.json` can be made, and its servers wait for a person's approval.)
+/// of `git add`; `.mcp.json` can be made, and its servers wait for the user's approval.)
 const OWN_FOLDERS: &[&str] = &[".lathe", ".claude"];
 
 /// How many entries of a project are looked at for secrets.
@@ -482,7 +482,7 @@ fn credentials(
     sources.into_iter().map(|(_, source)| source).collect()
 }
 
-/// What is not to be reported as a violation of a command: settings name it for the beginning of the command, or for `*`.
+/// Paths and hosts that are not reported as violations: settings list them by the beginning of the command, or for `*`.
 #[must_use]
 pub fn ignored(settings: &SandboxSettings, command: &str) -> Vec<String> {
     let meant = |key: &str| key == "*" || command.trim_start().starts_with(key);
@@ -493,7 +493,7 @@ pub fn ignored(settings: &SandboxSettings, command: &str) -> Vec<String> {
         .collect()
 }
 
-/// What holds for commands, in words: the tier, whether they run in it, and what they may do there.
+/// A description for users: the tier, whether commands run in it, and their permissions there.
 #[must_use]
 pub fn describe(context: &PermissionContext, status: Option<&lathe_sandbox::Status>) -> String {
     let facts = &context.sandbox;

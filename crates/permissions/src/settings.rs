@@ -14,7 +14,7 @@ use lathe_settings::paths::Places;
 use lathe_settings::write::{OwnWrites, save_update};
 
 /// Compiles the rules of all settings sources. Rules that don't parse are returned with their file
-/// and line; they count for nothing.
+/// and line; they have no effect.
 #[must_use]
 pub fn rules_of(settings: &Resolved, context: &PermissionContext) -> (RuleSet, Vec<RuleProblem>) {
     let mut rules = RuleSet::default();
@@ -47,7 +47,7 @@ pub fn rules_of(settings: &Resolved, context: &PermissionContext) -> (RuleSet, V
     (rules, problems)
 }
 
-/// What settings block outside of the working directories.
+/// Access outside the working directories that settings block.
 #[must_use]
 pub fn outside_of(settings: &Resolved) -> Outside {
     let configured = settings.settings.permissions.as_ref();
@@ -108,7 +108,7 @@ pub fn context_of(
     (context, remarks)
 }
 
-/// The person's descriptions for auto mode.
+/// The user's descriptions for auto mode.
 #[must_use]
 pub fn guide_of(settings: &Resolved) -> Guide {
     settings

@@ -1,4 +1,4 @@
-//! What 'always allow' would save: enough to silence the next such question, and no more.
+//! The rule that 'always allow' would save: enough for the next such question, and no more.
 
 use crate::context::PermissionContext;
 use crate::path::ResolvedPath;

@@ -24,7 +24,7 @@ const COMMANDS: &[(&str, &str, &str, &[&str])] = &[
         &[],
     ),
     (
-        "Each part is judged; the strictest counts.",
+        "Each part is checked; the strictest result applies.",
         "cargo test && git push",
         "default",
         &["allow:Bash(cargo test:*)"],
@@ -42,7 +42,7 @@ const COMMANDS: &[(&str, &str, &str, &[&str])] = &[
         &["deny:Bash(rm:*)"],
     ),
     (
-        "A redirection is a write, whatever stands before it.",
+        "A redirection is a write, regardless of the command before it.",
         "echo 'export A=1' >> ~/.bashrc",
         "bypassPermissions",
         &["allow:Bash"],
@@ -54,7 +54,7 @@ const COMMANDS: &[(&str, &str, &str, &[&str])] = &[
         &[],
     ),
     (
-        "Secrets want a person's word, even where the reader is allowed.",
+        "Secrets need confirmation, even where the reader is allowed.",
         "cat .env",
         "default",
         &["allow:Bash(cat:*)"],

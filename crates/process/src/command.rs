@@ -21,7 +21,7 @@ pub struct Command {
     /// Later entries replace earlier ones of the same name.
     variables: Vec<(OsString, OsString)>,
     removed: Vec<OsString>,
-    /// What the process enters before it becomes the program.
+    /// The confinement that the process enters before it becomes the program.
     entered: Option<Entered>,
 }
 

@@ -219,7 +219,7 @@ pub enum Leader {
     Excluded,
 }
 
-/// A short line that names a process for a person.
+/// A short line that names a process for the user.
 #[must_use]
 pub fn describe(process: &Process) -> String {
     let pid = process.pid;

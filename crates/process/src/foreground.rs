@@ -1,4 +1,4 @@
-//! Programs that a person uses: an editor in this terminal, a browser beside it.
+//! Programs that the user uses: an editor in this terminal, a browser beside it.
 
 use crate::command::Command;
 use crate::run::StartError;

@@ -212,7 +212,7 @@ impl fmt::Display for BuiltinCommand {
     }
 }
 
-/// A command as a person typed it: `/name arguments`. Parsed once, when the prompt is made.
+/// A command as the user typed it: `/name arguments`. Parsed once, when the prompt is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Invocation {
     /// The name, without the slash.

@@ -72,7 +72,7 @@ pub enum ControlRequest {
         /// The prompt.
         message_uuid: RecordId,
     },
-    /// Let running commands go on in the background.
+    /// Let running commands continue in the background.
     BackgroundTasks {
         /// The call; `None` is every call that can.
         #[serde(default)]
@@ -212,7 +212,7 @@ pub enum ControlRequestError {
     Malformed {
         /// The subtype.
         subtype: String,
-        /// What is wrong.
+        /// The reason.
         problem: String,
     },
 }
@@ -289,7 +289,7 @@ impl ControlRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ServerMode {
-    /// A person is asked.
+    /// The user is asked.
     Default,
     /// A classifier answers.
     Auto,
@@ -312,9 +312,9 @@ pub enum ThinkingDisplay {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SettingsFile {
-    /// The person's own, for this project.
+    /// The user's own, for this project.
     LocalSettings,
-    /// The person's own, for every project.
+    /// The user's own, for every project.
     UserSettings,
 }
 

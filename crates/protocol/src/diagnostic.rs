@@ -32,7 +32,7 @@ impl Severity {
     }
 }
 
-/// One remark for the person. It never stops anything by itself.
+/// One remark for the user. It never stops anything by itself.
 ///
 /// Printed as `about:line: text (hint)`. Build one with [`Diagnostic::warning`] and friends:
 ///
@@ -58,9 +58,9 @@ pub struct Diagnostic {
     /// The line in that file, from 1.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub line: Option<usize>,
-    /// What is wrong, in one sentence.
+    /// The problem, in one sentence.
     pub text: String,
-    /// What to do about it.
+    /// How to fix it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub hint: Option<String>,
 }

@@ -1,10 +1,10 @@
-//! Questions of MCP servers to the person, and the answers.
+//! Questions of MCP servers to the user, and the answers.
 
 use crate::ids::RequestId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// An MCP server wants something of the person: the fields of a form, or a page to open.
+/// An MCP server wants something of the user: the fields of a form, or a page to open.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ElicitationRequest {
     /// Names the question.
@@ -12,9 +12,9 @@ pub struct ElicitationRequest {
     pub request_id: RequestId,
     /// The server that asks.
     pub mcp_server_name: String,
-    /// The message to the person.
+    /// The message to the user.
     pub message: String,
-    /// What is asked for.
+    /// The message of the server.
     #[serde(flatten)]
     pub kind: ElicitationKind,
 }
@@ -38,7 +38,7 @@ pub enum ElicitationKind {
     },
 }
 
-/// The person's answer to a server's question.
+/// The user's answer to a server's question.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "lowercase")]
 pub enum ElicitationReply {

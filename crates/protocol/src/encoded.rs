@@ -11,7 +11,7 @@ use serde::Serialize;
 use std::ops::Index;
 use std::sync::Arc;
 
-/// A message in the form that goes on the wire. Cheap to clone.
+/// A message in the form that continues the wire. Cheap to clone.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EncodedMessage {
     /// Who speaks.

@@ -60,7 +60,7 @@ pub enum Event {
         /// The activity, in one line.
         activity: String,
     },
-    /// A call goes on.
+    /// A call continues.
     CallProgress {
         /// The call.
         tool_use_id: ToolUseId,
@@ -102,7 +102,7 @@ pub enum Event {
         /// Why, in words.
         reason: String,
     },
-    /// An MCP server asks the person something; `Op::ElicitationReply` answers.
+    /// An MCP server asks the user something; `Op::ElicitationReply` answers.
     ElicitationRequested(Arc<ElicitationRequest>),
     /// A server's question needs no answer any more.
     ElicitationResolved {
@@ -123,7 +123,7 @@ pub enum Event {
         delay: Duration,
         /// The HTTP status, if there was one.
         status: Option<u16>,
-        /// What went wrong.
+        /// The error.
         error: String,
     },
     /// Another model took over.
@@ -162,7 +162,7 @@ pub enum Event {
     Hook(HookNotice),
     /// A background task changed.
     Task(TaskNotice),
-    /// Something the person should know.
+    /// Something the user should know.
     Notice {
         /// How much it matters.
         level: NoticeLevel,
@@ -245,11 +245,11 @@ pub enum HookNotice {
     Started {
         /// Names this run.
         hook_id: String,
-        /// The hook, as a person would recognise it.
+        /// The hook, as the user would recognise it.
         hook_name: String,
         /// The event.
         hook_event: String,
-        /// What is shown while it runs: its `statusMessage`, else its command.
+        /// The text shown while it runs: its `statusMessage`, else its command.
         display: String,
     },
     /// It ended.
@@ -284,12 +284,12 @@ pub enum TaskNotice {
         tool_use_id: Option<ToolUseId>,
         /// `local_bash`, `local_agent`.
         task_type: String,
-        /// Whether the turn goes on without it.
+        /// Whether the turn continues without it.
         is_backgrounded: bool,
         /// Further fields of the frame (`subagent_type`, `prompt`).
         extra: crate::Extra,
     },
-    /// It goes on.
+    /// It continues.
     Progress {
         /// The task.
         task_id: TaskId,
@@ -389,7 +389,7 @@ pub struct TurnResult {
     pub is_error: bool,
     /// The last text of the model, or the API error in words.
     pub text: String,
-    /// What went wrong, for endings that are errors without a text.
+    /// The errors, for endings without a text.
     pub errors: Vec<String>,
     /// The model's last stop reason.
     pub stop_reason: Option<String>,

@@ -33,7 +33,7 @@ pub enum HostFrame {
     ControlRequest {
         /// Names the request.
         request_id: RequestId,
-        /// What is asked, or what is wrong with it.
+        /// The request, or why it is invalid.
         request: Result<ControlRequest, ControlRequestError>,
     },
     /// The host answers one of our requests.
@@ -76,7 +76,7 @@ pub struct UserFrame {
     /// `false`: add to the conversation, run no turn.
     #[serde(default, rename = "shouldQuery")]
     pub should_query: Option<bool>,
-    /// Not typed by a person.
+    /// Not typed by the user.
     #[serde(default, rename = "isSynthetic")]
     pub is_synthetic: bool,
     /// `now`, `next` or `later`.
@@ -101,7 +101,7 @@ pub enum HostError {
     #[error("{0}")]
     Reported(String),
     /// The answer has the wrong shape.
-    #[error("the host's answer doesn't fit: {0}")]
+    #[error("the host's answer is invalid: {0}")]
     Malformed(String),
 }
 
@@ -116,7 +116,7 @@ pub enum FrameError {
     Shape {
         /// The frame's type.
         kind: String,
-        /// What is wrong.
+        /// The reason.
         problem: String,
     },
 }

@@ -59,8 +59,8 @@ hook_events! {
     Setup: Some("trigger"), "When a workspace is prepared.";
     PreCompact: Some("trigger"), "Before the conversation is compacted.";
     PostCompact: Some("trigger"), "After the conversation was compacted.";
-    PreModelSwitch: Some("to_model"), "Before a person or a host switches the model.";
-    PostModelSwitch: Some("to_model"), "After the model was switched, by a person, a host or a fallback.";
+    PreModelSwitch: Some("to_model"), "Before the user or a host switches the model.";
+    PostModelSwitch: Some("to_model"), "After the model was switched by the user, a host or a fallback.";
     TaskCreated: None, "When a task was added to the task list.";
     TaskCompleted: None, "When a task of the task list was completed.";
     Elicitation: Some("mcp_server_name"), "When an MCP server asks the user a question.";
@@ -129,13 +129,13 @@ pub struct HookOutput {
     /// `false` stops the turn.
     #[serde(default, rename = "continue", skip_serializing_if = "Option::is_none")]
     pub continue_: Option<bool>,
-    /// Why it was stopped; shown to the person.
+    /// Why it was stopped; shown to the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_reason: Option<String>,
     /// Whether stdout is kept out of the transcript.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suppress_output: Option<bool>,
-    /// A message for the person.
+    /// A message for the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_message: Option<String>,
     /// `approve` or `block`.
@@ -147,7 +147,7 @@ pub struct HookOutput {
     /// The event's own answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hook_specific_output: Option<HookSpecificOutput>,
-    /// Goes on in the background.
+    /// Continues in the background.
     #[serde(default, rename = "async", skip_serializing_if = "Option::is_none")]
     pub async_: Option<bool>,
     /// How long it may, in milliseconds.
@@ -193,7 +193,7 @@ pub struct HookSpecificOutput {
     /// UserPromptSubmit, SessionStart: a title for the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_title: Option<String>,
-    /// SessionStart: words to start with, as if the person had typed them.
+    /// SessionStart: words to start with, as if the user had typed them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initial_user_message: Option<String>,
     /// Unknown fields.

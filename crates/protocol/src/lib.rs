@@ -2,7 +2,7 @@
 //!
 //! Every word that two crates exchange is defined here once: what the model API takes and gives
 //! ([`content`], [`message`], [`stream`], [`usage`]), what a transcript line is ([`record`]), what a
-//! face sends the engine ([`op`]) and receives from it ([`event`]), what is asked of a person
+//! face sends the engine ([`op`]) and receives from it ([`event`]), what is asked of the user
 //! ([`permission`], [`elicitation`]) and of a hook ([`hook`]), how a call is shown ([`display`]), what an SDK host
 //! reads and writes ([`frame`]) and asks ([`control`]), which slash commands there are ([`command`]) and how a problem is reported ([`diagnostic`]).
 //!

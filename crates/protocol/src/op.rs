@@ -17,7 +17,7 @@ pub enum Op {
         /// Whether prompts that wait are dropped too.
         drop_queued: bool,
     },
-    /// Let a running foreground command go on in the background.
+    /// Let a running foreground command continue in the background.
     Background {
         /// The call; `None` is every call that can.
         tool_use_id: Option<ToolUseId>,
@@ -65,7 +65,7 @@ pub struct Prompt {
     pub verbatim: bool,
     /// Add to the conversation without running a turn.
     pub context_only: bool,
-    /// The model sees it, the person doesn't.
+    /// The model sees it, the user doesn't.
     pub is_meta: bool,
     /// Echoed on the result (`{"kind":"human"}`).
     pub origin: Option<serde_json::Value>,
@@ -74,7 +74,7 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    /// A prompt typed by a person.
+    /// A prompt typed by the user.
     pub fn new(content: impl Into<Content>) -> Self {
         let content = content.into();
         Self {

@@ -14,7 +14,7 @@ use std::str::FromStr;
 )]
 #[serde(rename_all = "camelCase")]
 pub enum PermissionMode {
-    /// Ask a person.
+    /// Ask the user.
     #[default]
     Default,
     /// File edits and simple file commands inside the roots pass.
@@ -83,7 +83,7 @@ impl FromStr for PermissionMode {
 pub enum Behavior {
     /// Let it pass.
     Allow,
-    /// Ask a person.
+    /// Ask the user.
     Ask,
     /// Refuse.
     Deny,
@@ -176,7 +176,7 @@ pub enum PermissionUpdate {
     },
 }
 
-/// What a call would touch, as its tool reports it. The permission decision judges this, together
+/// The resources that a call would touch, as its tool reports them. The input of the permission decision, together
 /// with rules and mode; a tool that says nothing is judged as [`Subject::Unknown`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Subject {
@@ -227,7 +227,7 @@ pub enum Subject {
         /// Whether it passes where no rule says otherwise.
         harmless: bool,
     },
-    /// Needs a person each time, whatever the rules (leaving plan mode, a question to the user).
+    /// Needs the user each time, whatever the rules (leaving plan mode, a question to the user).
     Person,
     /// Says nothing about itself.
     Unknown,
@@ -292,10 +292,10 @@ pub enum DecisionReason {
     },
     /// It is more than the agent that calls may do, whatever its session allows.
     AgentLimit {
-        /// What the tool may do.
+        /// The limit.
         reason: String,
     },
-    /// A person answered.
+    /// The user answered.
     Person,
     /// Anything else.
     Other {
@@ -397,7 +397,7 @@ pub enum Decision {
     },
 }
 
-/// A permission question to a person or another answerer.
+/// A permission question to the user or another answerer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PermissionRequest {
     /// Names the question.

@@ -26,7 +26,7 @@ pub enum Record {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RecordKind {
-    /// The person's words, tool results, or text that the harness adds.
+    /// The user's words, tool results, or text that the harness adds.
     User,
     /// Written by the model; one record per content block.
     Assistant,
@@ -82,10 +82,10 @@ pub struct MessageRecord {
     /// For `attachment`: what is attached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attachment: Option<Value>,
-    /// The model sees it, the person doesn't.
+    /// The model sees it, the user doesn't.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_meta: bool,
-    /// The person sees it, the model doesn't.
+    /// The user sees it, the model doesn't.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_virtual: bool,
     /// The summary after a compaction.
@@ -159,7 +159,7 @@ pub const COMPACT_BOUNDARY: &str = "compact_boundary";
 /// The subtype of the `system` record that says how long a turn took.
 pub const TURN_DURATION: &str = "turn_duration";
 
-/// How a user message starts that records an interruption by the person.
+/// How a user message starts that records an interruption by the user.
 pub const INTERRUPTED_BY_USER: &str = "[Request interrupted by user";
 
 /// The field of a record that says how long something ran, in milliseconds.
@@ -173,7 +173,7 @@ impl MessageRecord {
         Some(Duration::from_millis(milliseconds))
     }
 
-    /// Whether this is the person's own words: not tool results, not text added by the harness, such as
+    /// Whether this is the user's own words: not tool results, not text added by the harness, such as
     /// the marker of an interruption.
     #[must_use]
     pub fn is_prompt(&self) -> bool {
@@ -208,7 +208,7 @@ impl MessageRecord {
     rename_all_fields = "camelCase"
 )]
 pub enum Fact {
-    /// A title that a person gave.
+    /// A title that the user gave.
     CustomTitle {
         /// The title.
         custom_title: String,
@@ -298,7 +298,7 @@ pub enum Fact {
         /// The session.
         session_id: SessionId,
     },
-    /// The model that answers from here on and how hard it tries, so that a resume goes on with them.
+    /// The model that answers from here on and how hard it tries, so that a resume continues with them.
     ModelChoice {
         /// The model.
         model: String,

@@ -54,7 +54,7 @@ pub enum StreamEvent {
     Ping,
     /// The provider reports trouble in the middle of the stream.
     Error {
-        /// What went wrong.
+        /// The error message.
         error: StreamError,
     },
 }
@@ -113,7 +113,7 @@ pub struct StreamError {
     /// For example `overloaded_error`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What went wrong.
+    /// The error message.
     #[serde(default)]
     pub message: String,
     /// Unknown fields.

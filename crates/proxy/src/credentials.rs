@@ -21,7 +21,7 @@ pub struct Prepared {
     pub files: Vec<Masked>,
     /// Files that can't be masked, and must not be seen.
     pub hidden: Vec<PathBuf>,
-    /// What is wrong, for the person.
+    /// What is wrong, for the user.
     pub problems: Vec<String>,
 }
 

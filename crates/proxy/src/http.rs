@@ -5,7 +5,7 @@ use lathe_sandbox::Host;
 /// The longest head that is read.
 pub(crate) const LONGEST_HEAD: usize = 64 * 1024;
 
-/// What a client wants.
+/// A client's request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Request {
     /// A tunnel.
@@ -58,14 +58,14 @@ pub(crate) fn parse(head: &[u8]) -> Result<Request, BadRequest> {
         check_host(&headers, &host, port, 443)?;
         return Ok(Request::Connect { host, port });
     }
-    let rest = strip_scheme(target).ok_or(BadRequest("the target is no whole http address"))?;
+    let rest = strip_scheme(target).ok_or(BadRequest("the target is not an absolute http URL"))?;
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (name, path) = rest.split_at(end);
     let (host, port) = authority(name, Some(80))?;
     check_host(&headers, &host, port, 80)?;
     let Body::Length(body) = body_of(&headers)? else {
         return Err(BadRequest(
-            "a body without a length is not sent on; use https",
+            "a body without a length is not forwarded; use https",
         ));
     };
     let path = match path.split('#').next().unwrap_or_default() {
@@ -140,7 +140,7 @@ pub(crate) fn parse_inner<'a>(
 }
 
 fn read(head: &[u8]) -> Result<Head<'_>, BadRequest> {
-    let text = std::str::from_utf8(head).map_err(|_| BadRequest("the request is no text"))?;
+    let text = std::str::from_utf8(head).map_err(|_| BadRequest("the request is not text"))?;
     let text = text
         .strip_suffix("\r\n\r\n")
         .ok_or(BadRequest("the request has no end"))?;
@@ -154,17 +154,17 @@ fn read(head: &[u8]) -> Result<Head<'_>, BadRequest> {
     let (Some(method), Some(target), Some(version), None) =
         (words.next(), words.next(), words.next(), words.next())
     else {
-        return Err(BadRequest("the first line has not three words"));
+        return Err(BadRequest("the request line doesn't have three parts"));
     };
     if !matches!(version, "HTTP/1.1" | "HTTP/1.0") {
-        return Err(BadRequest("only HTTP/1.1 and HTTP/1.0 are spoken here"));
+        return Err(BadRequest("only HTTP/1.1 and HTTP/1.0 are supported"));
     }
     if method.is_empty()
         || !method
             .bytes()
             .all(|byte| byte.is_ascii_uppercase() || byte == b'-')
     {
-        return Err(BadRequest("the method is no word"));
+        return Err(BadRequest("the method is invalid"));
     }
     Ok(Head {
         method,
@@ -184,7 +184,7 @@ fn headers<'a>(
     let mut headers = Vec::new();
     for line in lines {
         if line.starts_with([' ', '\t']) {
-            return Err(BadRequest("a header goes on in the next line"));
+            return Err(BadRequest("a header continues on the next line"));
         }
         let (name, value) = line
             .split_once(':')
@@ -194,7 +194,7 @@ fn headers<'a>(
                 .bytes()
                 .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte));
         if !is_name {
-            return Err(BadRequest("a header's name is no word"));
+            return Err(BadRequest("a header name is invalid"));
         }
         headers.push((name, value.trim()));
     }
@@ -211,7 +211,7 @@ fn authority(text: &str, default: Option<u16>) -> Result<(Host, u16), BadRequest
         Some((host, port)) if !text.ends_with(']') => {
             let digits = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
             let port = port.parse().ok().filter(|port| digits && *port > 0);
-            (host, port.ok_or(BadRequest("the port is no number"))?)
+            (host, port.ok_or(BadRequest("the port is not a number"))?)
         }
         _ => (text, default.ok_or(BadRequest("there is no port"))?),
     };
@@ -271,7 +271,7 @@ fn body_of(headers: &[(&str, &str)]) -> Result<Body, BadRequest> {
             if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) =>
         {
             let length = value.parse().map(Body::Length);
-            length.map_err(|_| BadRequest("the length of the body is no number"))
+            length.map_err(|_| BadRequest("the length of the body is not a number"))
         }
         _ => unclear,
     }

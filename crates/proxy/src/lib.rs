@@ -87,13 +87,13 @@ pub struct Proxy {
     _task: AbortOnDropHandle<()>,
 }
 
-/// What the connections have in common.
+/// State shared by the connections.
 struct Shared {
     policy: RwLock<Arc<NetworkPolicy>>,
     ask: Option<AskHost>,
     log: Option<PathBuf>,
     masking: RwLock<Option<Arc<Masking>>>,
-    /// What was refused, by command.
+    /// Refusals, by command.
     refused: Mutex<HashMap<String, Vec<Violation>>>,
     /// Questions that are being asked, and who waits for the answer.
     waiting: Mutex<Waiting>,
@@ -148,7 +148,7 @@ impl Proxy {
         *self.shared.masking.write() = masking;
     }
 
-    /// What was refused to a command so far. Told once.
+    /// The refusals of a command since the last call.
     #[must_use]
     pub fn take_refused(&self, command: &str) -> Vec<Violation> {
         self.shared

@@ -79,7 +79,7 @@ impl Shared {
             .filter(|address| may_be_private || !is_private(address.ip()))
             .collect();
         if checked.is_empty() {
-            return refused("it leads to a private address, and no rule names that");
+            return refused("it resolves to a private address, and no rule names that");
         }
         let connecting = tokio::time::timeout(CONNECT_LIMIT, TcpStream::connect(&checked[..]));
         match connecting.await {
@@ -98,9 +98,10 @@ impl Shared {
         }
     }
 
-    /// Asks about a host; whoever wants the same host meanwhile gets the same answer.
+    /// Asks about a host; concurrent requests for the same host share the answer.
     async fn ask_once(&self, wanted: &Wanted) -> HostAnswer {
-        let nobody = || HostAnswer::Deny("no rule allows it, and nobody can be asked".to_owned());
+        let nobody =
+            || HostAnswer::Deny("no rule allows it, and there is no user to ask".to_owned());
         let Some(ask) = &self.ask else {
             return nobody();
         };
@@ -189,7 +190,7 @@ async fn look_up(wanted: &Wanted) -> Result<Vec<SocketAddr>, Unreached> {
         Host::Name(name) => {
             let found = tokio::net::lookup_host((name.as_str(), wanted.port)).await;
             let found: Vec<SocketAddr> = found
-                .map_err(|error| Unreached::Failed(format!("it can't be looked up: {error}")))?
+                .map_err(|error| Unreached::Failed(format!("it can't be resolved: {error}")))?
                 .collect();
             Ok(found)
         }

@@ -233,7 +233,7 @@ async fn nobody_to_ask_is_a_no_and_a_strict_list_asks_nobody() {
         .exchange("GET http://b.example/ HTTP/1.1\r\n\r\n")
         .await;
     assert!(
-        answer.starts_with("HTTP/1.1 403") && answer.contains("nobody can be asked"),
+        answer.starts_with("HTTP/1.1 403") && answer.contains("there is no user to ask"),
         "{answer}"
     );
     place.proxy.set_policy(NetworkPolicy {

@@ -8,7 +8,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
-/// What a command may reach.
+/// The hosts that a command may reach.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NetworkPolicy {
     /// Hosts that may be reached without a question.
@@ -57,7 +57,7 @@ enum Pattern {
 /// Why a text is no rule for hosts.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{text}` is no rule for hosts: {reason}; write a name, *.name, an address, or one of them with :port"
+    "`{text}` is not a host rule: {reason}; write a name, *.name, an address, or one of them with :port"
 )]
 pub struct HostRuleError {
     text: String,
@@ -143,12 +143,12 @@ impl HostRule {
         };
         let trimmed = text.trim();
         if trimmed.contains("://") || trimmed.contains('/') || trimmed.contains('@') {
-            return Err(fail("it is an address of a page"));
+            return Err(fail("it is a URL"));
         }
         let is_v6 = trimmed.parse::<Ipv6Addr>().is_ok();
         let (host, port) = match trimmed.rsplit_once(':') {
             Some((host, port)) if !is_v6 && !trimmed.ends_with(']') => {
-                let port = port.parse().map_err(|_| fail("its port is no number"))?;
+                let port = port.parse().map_err(|_| fail("its port is not a number"))?;
                 (host, Some(port))
             }
             _ => (trimmed, None),
@@ -158,13 +158,13 @@ impl HostRule {
         } else if let Some(name) = host.strip_prefix("*.") {
             match Host::parse(name) {
                 Some(Host::Name(name)) => Pattern::Below(name),
-                _ => return Err(fail("what follows *. is no name")),
+                _ => return Err(fail("the part after *. is not a host name")),
             }
         } else {
             match Host::parse(host) {
                 Some(Host::Name(name)) => Pattern::Name(name),
                 Some(Host::Address(address)) => Pattern::Address(address),
-                None => return Err(fail("it is no name")),
+                None => return Err(fail("it is not a host name")),
             }
         };
         Ok(Self { pattern, port })
@@ -208,7 +208,7 @@ impl HostRule {
     }
 }
 
-/// What the rules say about a host.
+/// The decision of the rules about a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostVerdict {
     /// It may be reached.
@@ -222,7 +222,7 @@ pub enum HostVerdict {
 }
 
 impl NetworkPolicy {
-    /// What the rules say about a host.
+    /// The decision of the rules about a host.
     #[must_use]
     pub fn judge(&self, host: &Host, port: u16) -> HostVerdict {
         let named = |rules: &[HostRule]| rules.iter().any(|rule| rule.matches(host, port));

@@ -1,4 +1,4 @@
-//! What git obeys in a repository: hooks, configuration, and the files that lead to other ones.
+//! Files that git obeys in a repository: hooks, configuration, and the files that lead to other ones.
 //!
 //! A command may commit, branch and make worktrees, so the repository is writable; what makes git run a
 //! program, now or later outside the sandbox, is not.
@@ -17,11 +17,11 @@ pub struct Repository {
     work_tree: PathBuf,
     /// Folders of the repository outside the work tree, which commits write to.
     pub writable: Vec<PathBuf>,
-    /// What may not be written.
+    /// Paths that may not be written.
     pub protected: Vec<Protected>,
 }
 
-/// What a writable folder's repository needs, and what of it is protected.
+/// The paths that a writable folder's repository needs, and the protected ones.
 #[must_use]
 pub fn repository(work_tree: &Path) -> Repository {
     let mut found = Repository {

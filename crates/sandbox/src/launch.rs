@@ -26,7 +26,7 @@ pub const HELPER_FAILED: i32 = 125;
 /// Where the bridge to the proxy listens in a sandbox: HTTP, and SOCKS.
 pub const PROXY_PORTS: (u16, u16) = (3128, 1080);
 
-/// What a sandbox is made with.
+/// The parts of a sandbox.
 #[derive(Debug, Clone)]
 pub struct SandboxOptions {
     /// Our own binary.
@@ -92,14 +92,14 @@ pub struct Request<'a> {
     pub proxy: Option<(&'a Path, &'a str)>,
 }
 
-/// What stands before a command.
+/// The prefix of a command.
 #[derive(Debug)]
 pub struct Wrapping {
     /// Words before the command.
     pub words: Vec<OsString>,
     /// Variables that the command gets.
     pub variables: Vec<(OsString, OsString)>,
-    /// What the process enters before it becomes the first of the words.
+    /// The confinement that the process enters before it runs the program.
     pub entry: Option<Arc<Confinement>>,
     /// How many processes stand between the one that is started and the command.
     pub processes_between: usize,
@@ -119,7 +119,7 @@ impl Sandbox {
         }
     }
 
-    /// What there is on this machine. Probed at the first call.
+    /// The sandboxes of this machine. Probed at the first call.
     pub fn status(&self) -> &Status {
         self.status.get_or_init(|| self.probe())
     }
@@ -286,7 +286,7 @@ impl Sandbox {
         entry
     }
 
-    /// What stands before a command with this policy.
+    /// The prefix of a command with this policy.
     ///
     /// # Errors
     /// If there is no sandbox, or it can't be prepared. The command must not run then.
@@ -435,7 +435,7 @@ impl Privileges {
     }
 }
 
-/// What bubblewrap takes away.
+/// The restrictions by bubblewrap.
 fn isolation(privileges: Privileges, new_session: bool) -> Vec<&'static str> {
     let mut words = match privileges {
         Privileges::OwnNamespace => vec![
@@ -471,7 +471,7 @@ fn isolation(privileges: Privileges, new_session: bool) -> Vec<&'static str> {
     words
 }
 
-/// What the helper applies to the command itself.
+/// The restrictions by the helper.
 fn bounds(policy: &SandboxPolicy, tier: Tier, privileges: Privileges) -> Vec<OsString> {
     let mut words: Vec<OsString> = Vec::new();
     let own_network = tier != Tier::Landlock;
@@ -506,7 +506,7 @@ fn bounds(policy: &SandboxPolicy, tier: Tier, privileges: Privileges) -> Vec<OsS
     words
 }
 
-/// What may be read where nothing can be mounted, and the session's own folder for temporary files.
+/// The readable paths where nothing can be mounted, and the session's own folder for temporary files.
 fn readable(
     policy: &SandboxPolicy,
     request: &Request<'_>,

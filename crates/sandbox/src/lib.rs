@@ -192,7 +192,7 @@ mod linux {
 #[cfg(target_os = "linux")]
 pub use linux::support;
 
-/// What the running kernel offers: nothing that this crate uses.
+/// The features of the running kernel: none that this crate uses.
 #[cfg(not(target_os = "linux"))]
 #[must_use]
 pub fn support() -> Support {

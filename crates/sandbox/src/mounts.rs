@@ -1,4 +1,4 @@
-//! What is mounted where in a sandbox: a list that bubblewrap or our own helper carries out.
+//! The mounts of a sandbox: a list that bubblewrap or our own helper carries out.
 //!
 //! The whole file system is there to read. Over it come a private `/tmp` and `/run`, then the entries of the
 //! policy from the top of the tree to its bottom, so that the deepest one counts. A protected path is mounted
@@ -56,7 +56,7 @@ impl Mount {
     }
 }
 
-/// What a command needs beside its policy.
+/// The needs of a command beside its policy.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Needs<'a> {
     /// Files outside that it must be able to read, wherever they are.

@@ -131,7 +131,7 @@ fn hold(child: libc::pid_t, root: bool) -> io::Result<Namespaces> {
     })
 }
 
-/// What the child does: it never returns.
+/// The child process: it never returns.
 fn child_part(steps: &Steps, report: &PipeWriter, wait: &PipeReader, done: &PipeWriter) -> ! {
     // SAFETY: plain system calls with valid arguments; closing our copy of the pipe's other end lets the read end.
     unsafe { libc::close(done.as_raw_fd()) };

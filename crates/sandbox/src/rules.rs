@@ -132,7 +132,7 @@ fn allow(
         .map_err(|error| ConfinementError::Refused(error.to_string()))
 }
 
-/// What stands behind the mounts of a sandbox: only these places can be changed, whatever else is writable.
+/// The second line behind the mounts of a sandbox: only these places can be changed, whatever else is writable.
 pub(crate) fn sandboxed(files: &crate::inner::Files) -> Result<OwnedFd, ConfinementError> {
     let ruleset = handle(AccessFs::from_write(NEWEST))?;
     let mut ruleset = writable(ruleset, &files.writable, AccessFs::from_write(NEWEST))?;

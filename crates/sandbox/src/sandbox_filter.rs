@@ -10,7 +10,7 @@ use crate::filter::{
     SECOND_ARGUMENT, SECOND_NUMBERING, TYPES_FOR_THE_USER, Then, encode,
 };
 
-/// What differs between sandboxes.
+/// The differences between sandboxes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct FilterOptions {
     /// Sockets of the internet, in a network namespace of the sandbox's own.

@@ -1,4 +1,4 @@
-//! What a command in the sandbox may do: the one policy that the kernel, the proxy and the file tools apply.
+//! The permissions of a command in the sandbox: the one policy that the kernel, the proxy and the file tools apply.
 //!
 //! Of several entries that hold a path, the deepest one counts, so that a folder can be writable in a
 //! protected one. Of two entries for the same path, the stricter one counts.
@@ -7,16 +7,16 @@ use crate::domains::{HostRule, NetworkPolicy};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// What a command in the sandbox may do. Paths are absolute, with links followed.
+/// The permissions of a command in the sandbox. Paths are absolute, with links followed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SandboxPolicy {
     /// Folders (or files) that may be written.
     pub writable: Vec<PathBuf>,
-    /// What may not be written although it is in a writable folder.
+    /// Protected paths in writable folders.
     pub protected: Vec<Protected>,
     /// Files and folders that may not be read.
     pub hidden: Vec<PathBuf>,
-    /// What may be read although it is in a hidden folder.
+    /// Readable paths in hidden folders.
     pub shown: Vec<PathBuf>,
     /// Folders that stay readable although they lie in a place that every sandbox has to itself (`/tmp`).
     pub visible: Vec<PathBuf>,
@@ -28,7 +28,7 @@ pub struct SandboxPolicy {
     pub masked: Vec<Masked>,
     /// The network.
     pub network: NetworkPolicy,
-    /// What the processes may use up.
+    /// The resource limits of the processes.
     pub limits: ResourceLimits,
 }
 
@@ -69,11 +69,11 @@ pub struct Masked {
 pub struct Protected {
     /// The path.
     pub path: PathBuf,
-    /// What is done while it doesn't exist.
+    /// The action while it doesn't exist.
     pub absent: Absent,
 }
 
-/// What is done about a protected path that doesn't exist.
+/// The action for a protected path that doesn't exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Absent {
     /// Nothing: it can be made.
@@ -86,7 +86,7 @@ pub enum Absent {
     Text(String),
 }
 
-/// What the processes of a command may use up.
+/// The resource limits of a command's processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResourceLimits {
     /// How many processes there may be.
@@ -131,7 +131,7 @@ impl fmt::Display for Refusal {
 }
 
 impl Refusal {
-    /// What a person can change so that the path may be used.
+    /// How the user can allow the path.
     #[must_use]
     pub fn remedy(&self, path: &Path) -> String {
         match self {
@@ -140,7 +140,7 @@ impl Refusal {
                 path.parent().unwrap_or(path).display()
             ),
             Self::Protected(_) => {
-                "it stays protected in the sandbox; a person can run the command outside of it"
+                "it is protected in the sandbox; the user can run the command outside of it"
                     .to_owned()
             }
             Self::Hidden(path) => format!(

@@ -89,7 +89,7 @@ impl State {
         &self.folder
     }
 
-    /// What `/tmp` is for commands.
+    /// The folder that is `/tmp` for commands.
     pub(crate) fn temporary(&self) -> PathBuf {
         self.folder.join("tmp")
     }

@@ -28,7 +28,7 @@ fn held() -> std::sync::MutexGuard<'static, HashMap<PathBuf, Held>> {
         .unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is at a path that is to be mounted on.
+/// The file type of a mount point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Place {
     /// Nothing.

@@ -31,7 +31,7 @@ const FILES: [&str; 8] = [
     "/dev/fd",
 ];
 
-/// What common tools keep in the home folder besides secrets. Credentials (`.cargo/credentials.toml`,
+/// Files of common tools in the home folder besides secrets. Credentials (`.cargo/credentials.toml`,
 /// `.npmrc`, `.netrc`, `.ssh`, …) are not among them.
 const HOME_PROGRAMS: [&str; 20] = [
     ".cargo/bin",

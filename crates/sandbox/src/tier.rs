@@ -45,7 +45,7 @@ impl Tier {
         .find(|tier| tier.name() == name)
     }
 
-    /// What it means, in a line.
+    /// Its meaning, in one line.
     #[must_use]
     pub fn explanation(self) -> &'static str {
         match self {
@@ -60,7 +60,7 @@ impl Tier {
             }
             Self::Seatbelt => "Seatbelt profile of macOS",
             Self::None => {
-                "no sandbox: commands run with all your rights, and questions are what protects you"
+                "no sandbox: commands run with all your rights; only confirmation protects you"
             }
         }
     }
@@ -91,7 +91,7 @@ impl fmt::Display for Tier {
     }
 }
 
-/// What was found out about this machine.
+/// The result of probing this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
     /// The strongest tier that works.

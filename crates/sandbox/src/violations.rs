@@ -1,4 +1,4 @@
-//! What the sandbox refused to a command that failed.
+//! Refusals of the sandbox for a command that failed.
 //!
 //! The kernel doesn't say which of its rules refused a call: a program only sees an error number, and words it in
 //! its own way. A line of the output counts only if three things hold: it has the words of an error that the sandbox
@@ -68,7 +68,7 @@ impl fmt::Display for Violation {
             Self::Host { host, reason } if reason.is_empty() => write!(
                 formatter,
                 "reaching {host} directly: only the proxy of the sandbox leads out (HTTP_PROXY, ALL_PROXY); \
-                 a program that ignores these variables needs a person to run it outside"
+                 a program that ignores these variables must be run outside by the user"
             ),
             Self::Host { host, reason } => write!(
                 formatter,
@@ -86,7 +86,7 @@ impl fmt::Display for Violation {
             }
             Self::Call { name } => write!(
                 formatter,
-                "the system call {name}: no command in the sandbox may make it; a person can run the command outside"
+                "the system call {name}: not allowed in the sandbox; the user can run the command outside of it"
             ),
         }
     }
@@ -107,7 +107,7 @@ impl Violation {
         what.starts_with(text.trim_end_matches('*'))
     }
 
-    /// What was refused, in a few words.
+    /// A short description of the refusal.
     #[must_use]
     pub fn subject(&self) -> String {
         match self {
@@ -168,7 +168,7 @@ const LOOKUPS: [&str; 8] = [
     "lookup ",
 ];
 
-/// What the sandbox refused to a command that failed with this output, in any of these folders.
+/// The sandbox's refusals for a command that failed with this output, in any of these folders.
 #[must_use]
 pub fn violations(
     output: &str,

@@ -189,7 +189,7 @@ impl Check<'_> {
         seen
     }
 
-    /// What was evaluated if the value is valid, else the errors.
+    /// The evaluated parts of a valid value, or the errors.
     fn try_node<'v>(
         &mut self,
         id: NodeId,

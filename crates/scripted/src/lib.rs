@@ -1,6 +1,6 @@
 //! A scripted model server that speaks the real wire format.
 //!
-//! Everything that Lathe does happens between a person and a model, and of the two only the model
+//! Everything that Lathe does happens between the user and a model, and of the two only the model
 //! can be scripted. This crate is that script: a server on the loopback interface that answers
 //! `POST /v1/messages` (streamed and whole), `POST /v1/messages/count_tokens` and `GET /v1/models`
 //! as the Messages API does, over HTTP/1.1 and HTTP/2, from a list of replies ([`Scenario`]).

@@ -284,7 +284,7 @@ async fn handle(
     }
 }
 
-/// What a request is for, and what was read of it.
+/// The purpose of a request, and its parsed parts.
 #[derive(Clone, Copy)]
 struct Call<'a> {
     endpoint: Endpoint,

@@ -10,7 +10,7 @@
 //! "latheBlobs":[{"at":"/message/content/0","sha256":"…","kind":"json"}]
 //! ```
 //! `at` is a JSON pointer into the line; `kind` says whether the blob is the string itself (`text`)
-//! or the JSON of the value (`json`). A person's prompt is never taken out: hosts compare it.
+//! or the JSON of the value (`json`). The user's prompt is never taken out: hosts compare it.
 //!
 //! File checkpoints keep their contents in the same folder.
 

@@ -1,4 +1,4 @@
-//! From the tree that a transcript is to the one conversation that goes on.
+//! From the tree that a transcript is to the one conversation that continues.
 //!
 //! Records point to their parent. The newest leaf of the main conversation is its tip (unless a
 //! [`Fact::Rewound`] moved it), and walking up from there gives the conversation. Calls that ran in
@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// How the last turn of a conversation ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Interruption {
-    /// As it should, or the person stopped it, or there was none.
+    /// As it should, or the user stopped it, or there was none.
     None,
     /// The prompt is the last thing there is: the model never answered.
     DuringPrompt {
@@ -55,7 +55,7 @@ fn sidechain_counts(records: &[Arc<Record>]) -> bool {
 }
 
 /// Compactions that never came to their summary: the process ended between the two. They are ignored, so
-/// that the conversation before them goes on. One that has nothing before it stays.
+/// that the conversation before them continues. One that has nothing before it stays.
 fn unfinished_compactions(records: &[Arc<Record>]) -> HashSet<RecordId> {
     let messages = || records.iter().filter_map(|record| as_message(record));
     let mut unfinished: HashSet<RecordId> = messages()
@@ -146,7 +146,7 @@ impl<'a> Walk<'a> {
         message.is_compact_boundary() && !self.unfinished.contains(&message.uuid)
     }
 
-    /// What a record follows, across compactions.
+    /// The predecessor of a record, across compactions.
     fn parent(&self, message: &MessageRecord) -> Option<RecordId> {
         if message.is_compact_boundary() {
             message.logical_parent_uuid.or(message.parent_uuid)
@@ -271,7 +271,7 @@ pub(crate) fn chain(records: &[Arc<Record>], tip: Option<RecordId>) -> Vec<Arc<R
     with_replacements(records, &chain)
 }
 
-/// As [`chain()`], from the very beginning: what the person sees, before compactions too.
+/// As [`chain()`], from the very beginning: what the user sees, before compactions too.
 pub(crate) fn history(records: &[Arc<Record>], tip: Option<RecordId>) -> Vec<Arc<Record>> {
     let Some(tip) = tip else { return Vec::new() };
     let walk = Walk::new(records);

@@ -96,7 +96,7 @@ pub struct FileChange {
 pub enum WriteVerdict {
     /// As any edit in the working folders.
     Free,
-    /// Only if a person says so: why.
+    /// Only if the user says so: why.
     Ask(String),
     /// Never: why.
     Refused(String),
@@ -367,7 +367,7 @@ impl FileHistory {
                 report.uncovered.push(Conflict { path, reason });
                 continue;
             }
-            // A file that needs a person's word is neither kept nor shown before they gave it.
+            // A file that needs confirmation's word is neither kept nor shown before they gave it.
             let kept = verdict == WriteVerdict::Free || mode == RewindMode::Overwrite;
             let now = FileState::of(&path, kept.then_some(&self.store))?;
             if now.same_as(&target) {

@@ -394,7 +394,7 @@ pub async fn rewind(
         Ok(undo) if what == RewindWhat::Files && loaded.message(undo).is_none() => PromptRow {
             id: undo,
             timestamp: String::new(),
-            text: "(the rewind that is undone)".to_owned(),
+            text: "(undo of a rewind)".to_owned(),
         },
         _ => find_prompt(&loaded, to)?,
     };

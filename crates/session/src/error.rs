@@ -26,7 +26,7 @@ pub enum SessionError {
         elsewhere: Option<PathBuf>,
     },
     /// More than one session fits.
-    #[error("{wanted:?} fits {} sessions; give more of the id:\n{}", candidates.len(), candidates.join("\n"))]
+    #[error("{wanted:?} matches {} sessions; give more of the id:\n{}", candidates.len(), candidates.join("\n"))]
     Ambiguous {
         /// The value as given.
         wanted: String,
@@ -61,7 +61,7 @@ pub enum SessionError {
         record: RecordId,
     },
     /// No prompt of the session fits what was given.
-    #[error("no prompt fits {wanted:?}; the prompts are:\n{}", prompts.join("\n"))]
+    #[error("no prompt matches {wanted:?}; the prompts are:\n{}", prompts.join("\n"))]
     NoSuchPrompt {
         /// The value as given.
         wanted: String,

@@ -6,7 +6,7 @@ use serde_json::Value;
 /// The newest value of each fact of a session.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Facts {
-    /// The title that a person gave.
+    /// The title that the user gave.
     pub custom_title: Option<String>,
     /// The title that a model made.
     pub ai_title: Option<String>,

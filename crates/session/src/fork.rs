@@ -15,7 +15,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 
-/// Larger sources are forked from their last compaction on, which is all that goes on.
+/// Larger sources are forked from their last compaction on, which is all that continues.
 const WHOLE_UP_TO: u64 = 64 << 20;
 
 /// Copies the conversation of a transcript, up to and including a record or its tip, to a new

@@ -10,7 +10,7 @@
 //!   the calls (a stand-in where there is none); a result without a call is left out;
 //! - ids of calls are unique and legal; a repeated id is renamed together with its result;
 //! - reasoning goes only to the model that signed it, never stands last and never alone;
-//! - what only the person sees (virtual records, progress, API errors) is left out.
+//! - what only the user sees (virtual records, progress, API errors) is left out.
 //!
 //! How: a *group* is what the model said and everything that came in before it spoke again. Only
 //! the last group changes, so earlier messages keep their bytes (the very same buffers) from one
@@ -384,7 +384,7 @@ impl History {
         self.recount();
     }
 
-    /// Goes on with another model: reasoning that it didn't sign is left out from now on.
+    /// Continues with another model: reasoning that it didn't sign is left out from now on.
     pub fn set_model(&mut self, model: &str) {
         if self.model != model {
             model.clone_into(&mut self.model);
@@ -429,7 +429,7 @@ impl History {
         messages
     }
 
-    /// Whether a request now would need [`CONTINUE_TEXT`] at its end. An engine that means to go on
+    /// Whether a request now would need [`CONTINUE_TEXT`] at its end. An engine that means to continue
     /// appends a record that says so instead: that way it is part of the history.
     pub fn lacks_user_message(&mut self) -> bool {
         self.render(Tail::User);

@@ -6,7 +6,7 @@
 //! deletes sessions ([`store`]), and undoes what a session did to files ([`checkpoint`], [`scan`]).
 //! [`cli`] is what the `lathe sessions` commands say.
 //!
-//! The transcript is the truth: what the model sees, what the person sees and what a resume restores
+//! The transcript is the truth: what the model sees, what the user sees and what a resume restores
 //! are functions of it. So nothing here keeps state that isn't in the file or derived from it, and
 //! nothing here talks to a model, runs a tool or prints.
 //!

@@ -258,7 +258,7 @@ impl Loaded {
         chain::chain(&self.records, self.tip())
     }
 
-    /// The conversation from its very beginning, before compactions too: what the person sees.
+    /// The conversation from its very beginning, before compactions too: what the user sees.
     #[must_use]
     pub fn history(&self) -> Vec<Arc<Record>> {
         chain::history(&self.records, self.tip())
@@ -275,7 +275,7 @@ impl Loaded {
         Ok(chain::chain(&self.records, Some(tip)))
     }
 
-    /// The person's prompts of the conversation, oldest first: the places to rewind to.
+    /// The user's prompts of the conversation, oldest first: the places to rewind to.
     #[must_use]
     pub fn prompts(&self) -> Vec<Arc<Record>> {
         let is_prompt = |record: &Arc<Record>| matches!(&**record, Record::Message(message) if message.is_prompt());

@@ -9,7 +9,7 @@
 //! ```
 //! `<key>` is made from the working folder by a fixed rule ([`project_key`]) that other programs
 //! which read these files follow too, so it may never change. Files are 0600, folders 0700: a
-//! transcript holds whatever the person and their tools said.
+//! transcript holds whatever the user and their tools said.
 
 use crate::error::SessionError;
 use lathe_protocol::ids::{AgentId, SessionId};

@@ -173,7 +173,7 @@ pub fn scan(roots: &[PathBuf], excluded: &[PathBuf], limits: ScanLimits) -> Scan
 fn passed_over(folder: &Path) -> Option<&'static str> {
     let name = folder.file_name()?.to_string_lossy();
     if PASSED_OVER.contains(&name.as_ref()) {
-        return Some("it holds what version control or package managers keep");
+        return Some("it belongs to version control or a package manager");
     }
     folder
         .join(CACHE_MARK)
@@ -225,7 +225,7 @@ impl Scan {
                 // When the first look was cut short, the file may have been there all along.
                 None if self.cut_short => changes.uncovered.push(Uncovered {
                     path: path.clone(),
-                    reason: "it was not looked at before the command",
+                    reason: "it was not checked before the command",
                 }),
                 None => changes.created.push(path.clone()),
             }

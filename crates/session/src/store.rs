@@ -30,7 +30,7 @@ pub struct SessionInfo {
     /// Its title: the user's title, the model's, the last prompt, a summary or the first
     /// prompt.
     pub title: Option<String>,
-    /// The title that a person gave.
+    /// The title that the user gave.
     pub custom_title: Option<String>,
     /// The first prompt.
     pub first_prompt: Option<String>,
@@ -159,7 +159,7 @@ impl SessionStore {
             .collect()
     }
 
-    /// The session to go on with by `--continue`: the newest of this folder.
+    /// The session to continue with by `--continue`: the newest of this folder.
     #[must_use]
     pub fn newest(&self, cwd: &Path) -> Option<SessionInfo> {
         self.list(Scope::Folder(cwd), Some(1)).pop()

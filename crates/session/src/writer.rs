@@ -140,7 +140,7 @@ impl TranscriptWriter {
         Self::start(path, file, options)
     }
 
-    /// A writer that goes on with a transcript. A torn tail is repaired now.
+    /// A writer that continues with a transcript. A torn tail is repaired now.
     ///
     /// # Errors
     /// [`SessionError::InUse`] when another writer holds it, or when it can't be opened.
@@ -346,7 +346,7 @@ impl Worker {
                 } else {
                     self.write(true)
                 };
-                // Whoever asked may have gone away; the record is written all the same.
+                // The caller may have stopped waiting; the record is written anyway.
                 let _ = reply.send(result);
             }
             Command::Flush(reply) => drop(reply.send(self.write(false))),

@@ -235,7 +235,7 @@ pub fn schema() -> String {
 /// The result of `config doctor`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Diagnosis {
-    /// For the person.
+    /// For the user.
     pub text: String,
     /// Whether anything is ignored.
     pub healthy: bool,
@@ -289,7 +289,7 @@ pub fn doctor(
             if !withheld.is_empty() {
                 let _ = writeln!(
                     text,
-                    "\nThis folder is not trusted, so these have no effect (`lathe trust add` changes that):"
+                    "\nThis folder is not trusted, so these have no effect (trust it with `lathe trust add`):"
                 );
                 for bring in &withheld {
                     let _ = writeln!(text, "  {}: {bring}", bring.kind.heading());
@@ -413,7 +413,7 @@ pub fn trust_remove(
     store: &TrustStore,
     folder: &Path,
 ) -> Result<String, CliError> {
-    // Without the `.` of a person who names the folder so.
+    // Without the `.` of the user who names the folder so.
     let folder: PathBuf = places.environment.cwd.join(folder).components().collect();
     let known = store.forget(&folder)?;
     let what = if known {

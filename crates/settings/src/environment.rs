@@ -12,7 +12,7 @@ pub struct Declaration {
     pub name: &'static str,
     /// Other names, in the order in which they are read when it isn't set.
     pub aliases: &'static [&'static str],
-    /// What it does.
+    /// Its effect.
     pub meaning: &'static str,
     /// The value that applies when it isn't set.
     pub default: &'static str,
@@ -253,10 +253,10 @@ variables! {
     UseBedrock: "CLAUDE_CODE_USE_BEDROCK" => "model", "", "`1` makes `bedrock` the provider of models that name none.";
     UseVertex: "CLAUDE_CODE_USE_VERTEX" => "model", "", "`1` makes `vertex` the provider of models that name none.";
     UseFoundry: "CLAUDE_CODE_USE_FOUNDRY" => "model", "", "`1` makes `foundry` the provider of models that name none.";
-    BedrockBaseUrl: "ANTHROPIC_BEDROCK_BASE_URL" => "model", "", "The address of Bedrock, where it isn't that of the region.";
+    BedrockBaseUrl: "ANTHROPIC_BEDROCK_BASE_URL" => "model", "", "The URL of Bedrock; default: the region's.";
     #[secret] BedrockToken: "AWS_BEARER_TOKEN_BEDROCK" => "model", "", "A bearer token for Bedrock, instead of signed requests.";
     SkipBedrockAuth: "CLAUDE_CODE_SKIP_BEDROCK_AUTH" => "model", "", "`1` sends requests to Bedrock unsigned, for a gateway that signs them.";
-    VertexBaseUrl: "ANTHROPIC_VERTEX_BASE_URL" => "model", "", "The address of Vertex AI, where it isn't that of the region.";
+    VertexBaseUrl: "ANTHROPIC_VERTEX_BASE_URL" => "model", "", "The URL of Vertex AI; default: the region's.";
     VertexRegion: "CLOUD_ML_REGION" => "model", "global", "The region of Vertex AI.";
     VertexProject: "ANTHROPIC_VERTEX_PROJECT_ID" => "model", "", "The project of Vertex AI.";
     FoundryResource: "ANTHROPIC_FOUNDRY_RESOURCE" => "model", "", "The resource of Microsoft Foundry, from which its address is made.";
@@ -270,21 +270,21 @@ variables! {
     #[harmless] MaxOutputTokens: "LATHE_MAX_OUTPUT_TOKENS" | "CLAUDE_CODE_MAX_OUTPUT_TOKENS" => "model", "", "The maximum number of tokens of one answer.";
     #[harmless] MaxThinkingTokens: "MAX_THINKING_TOKENS" => "model", "", "The maximum number of tokens of one thinking step; 0 disables thinking.";
     #[harmless] PromptCache: "LATHE_PROMPT_CACHE" => "engine", "5m", "How long the provider caches a request: `5m`, `1h` or `off`.";
-    #[harmless] DisablePromptCaching: "DISABLE_PROMPT_CACHING" => "engine", "", "`1` marks nothing for the provider's cache.";
+    #[harmless] DisablePromptCaching: "DISABLE_PROMPT_CACHING" => "engine", "", "`1` disables prompt caching.";
     #[harmless] DisablePromptCachingHaiku: "DISABLE_PROMPT_CACHING_HAIKU" => "engine", "", "The same for models whose name contains `haiku`.";
     #[harmless] DisablePromptCachingSonnet: "DISABLE_PROMPT_CACHING_SONNET" => "engine", "", "The same for models whose name contains `sonnet`.";
     #[harmless] DisablePromptCachingOpus: "DISABLE_PROMPT_CACHING_OPUS" => "engine", "", "The same for models whose name contains `opus`.";
     #[harmless] DisablePromptCachingFable: "DISABLE_PROMPT_CACHING_FABLE" => "engine", "", "The same for models whose name contains `fable`.";
     #[harmless] Effort: "LATHE_EFFORT" | "CLAUDE_CODE_EFFORT_LEVEL" => "engine", "", "How hard the model works: `low`, `medium`, `high`, `xhigh`, `max`, or `auto` for the model's own choice; overrides settings.";
-    #[harmless] MaxContextTokens: "LATHE_MAX_CONTEXT_TOKENS" | "CLAUDE_CODE_MAX_CONTEXT_TOKENS" => "engine", "the model's", "How many tokens a conversation may have, whatever the model table says.";
+    #[harmless] MaxContextTokens: "LATHE_MAX_CONTEXT_TOKENS" | "CLAUDE_CODE_MAX_CONTEXT_TOKENS" => "engine", "the model's", "Context window in tokens; overrides the model table.";
     #[harmless] AutoCompactWindow: "LATHE_AUTO_COMPACT_WINDOW" | "CLAUDE_CODE_AUTO_COMPACT_WINDOW" => "engine", "", "How many tokens the conversation may fill before it is compacted; overrides `autoCompactWindow`.";
     #[harmless] AutoCompactPercent: "LATHE_AUTO_COMPACT_PERCENT" | "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE" => "engine", "", "At what percentage of the window the conversation is compacted, from 1 to 100, where that is earlier than usual.";
     #[harmless] DisableAutoMemory: "LATHE_DISABLE_AUTO_MEMORY" | "CLAUDE_CODE_DISABLE_AUTO_MEMORY" => "engine", "", "`1` keeps no notes between sessions and reads none; overrides `autoMemory`.";
-    #[harmless] DisableGitInstructions: "LATHE_DISABLE_GIT_INSTRUCTIONS" | "CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS" => "engine", "", "`1` tells the model nothing of the repository's state and of commits; overrides `includeGitInstructions`.";
+    #[harmless] DisableGitInstructions: "LATHE_DISABLE_GIT_INSTRUCTIONS" | "CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS" => "engine", "", "`1` leaves out the repository's state and the commit instructions; overrides `includeGitInstructions`.";
     ExtraBody: "LATHE_EXTRA_BODY" | "CLAUDE_CODE_EXTRA_BODY" => "model", "", "A JSON object that is added to the body of every request.";
     #[harmless] DisableExperimentalBetas: "LATHE_DISABLE_EXPERIMENTAL_BETAS" | "CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS" => "model", "", "`1` requests no beta features but those of `ANTHROPIC_BETAS`, for gateways that refuse them.";
-    #[harmless] KeepWorkingFolder: "LATHE_KEEP_WORKING_FOLDER" | "CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR" => "tools", "", "`1` runs every shell command in the folder of the session: a `cd` ends with its command.";
-    ShellPrefix: "LATHE_SHELL_PREFIX" | "CLAUDE_CODE_SHELL_PREFIX" => "tools", "", "A command that every shell command is handed to as its last word, such as a script that logs and runs it.";
+    #[harmless] KeepWorkingFolder: "LATHE_KEEP_WORKING_FOLDER" | "CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR" => "tools", "", "`1` runs every shell command in the session's folder: a `cd` does not persist.";
+    ShellPrefix: "LATHE_SHELL_PREFIX" | "CLAUDE_CODE_SHELL_PREFIX" => "tools", "", "A wrapper that gets every shell command as its last argument, such as a script that logs and runs it.";
     SessionId: "LATHE_SESSION_ID" | "CLAUDE_CODE_SESSION_ID" => "set for commands", "", "The id of the session.";
     EffortOfSession: "CLAUDE_EFFORT" => "set for commands", "", "How hard the model works, if that was chosen at the start.";
     MagicDocs: "LATHE_MAGIC_DOCS" => "engine", "", "`1` keeps documents up to date that begin with `# MAGIC DOC:` and were read in a session, `0` doesn't; overrides `magicDocs`.";
@@ -308,7 +308,7 @@ variables! {
     #[harmless] BashDefaultTimeout: "BASH_DEFAULT_TIMEOUT_MS" => "tools", "120000", "The time limit of a shell command that asks for none, in milliseconds.";
     #[harmless] BashMaxTimeout: "BASH_MAX_TIMEOUT_MS" => "tools", "600000", "The longest time limit that a shell command may ask for, in milliseconds.";
     #[harmless] BashMaxOutput: "BASH_MAX_OUTPUT_LENGTH" => "tools", "30000", "How many characters of a shell command's output the model gets.";
-    #[harmless] DisableBackgroundTasks: "LATHE_DISABLE_BACKGROUND_TASKS" | "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS" => "tools", "", "`1` keeps shell commands out of the background: one that reaches its time limit is ended.";
+    #[harmless] DisableBackgroundTasks: "LATHE_DISABLE_BACKGROUND_TASKS" | "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS" => "tools", "", "`1` disables background commands: a command is ended at its time limit.";
     CommandId: "LATHE_COMMAND_ID" => "set for commands and servers", "", "Marks the processes of a command, so that all of them are found when it ends.";
     Shell: "SHELL" => "shell", "/bin/bash", "The shell whose start-up files the shell tool reads.";
     #[harmless] McpTimeout: "MCP_TIMEOUT" => "mcp", "30000", "How long a server may take to start, in milliseconds.";
@@ -330,7 +330,7 @@ variables! {
     #[harmless] AgentProgressInterval: "LATHE_AGENT_PROGRESS_MS" => "headless", "30000", "How often hosts that ask for it get the progress of an agent, in milliseconds.";
     QuestionPreviewFormat: "CLAUDE_CODE_QUESTION_PREVIEW_FORMAT" => "engine", "markdown", "Set by SDK hosts: `html` where they render the previews of `AskUserQuestion`.";
     HostReadsSessionState: "CLAUDE_CODE_SDK_READS_SESSION_STATE" => "headless", "", "Set by SDK hosts that read session-state frames.";
-    HostFileCheckpointing: "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING" => "headless", "", "Set by SDK hosts that want file checkpoints.";
+    HostFileCheckpointing: "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING" => "headless", "", "Set by SDK hosts that use file checkpoints.";
     Entrypoint: "CLAUDE_CODE_ENTRYPOINT" => "headless", "", "Set by SDK hosts: who started Lathe.";
     SdkVersion: "CLAUDE_AGENT_SDK_VERSION" => "headless", "", "Set by SDK hosts: their version, added to the user agent.";
     ClientApp: "CLAUDE_AGENT_SDK_CLIENT_APP" => "model", "", "Set by SDK hosts: the application, added to the user agent.";
@@ -342,12 +342,12 @@ variables! {
     ProjectDir: "LATHE_PROJECT_DIR" | "CLAUDE_PROJECT_DIR" => "set for hooks and helpers", "", "The project's folder.";
     EnvFile: "LATHE_ENV_FILE" | "CLAUDE_ENV_FILE" => "set for SessionStart, Setup and CwdChanged hooks", "", "A file; variables that a hook exports there reach later shell commands.";
     PluginRoot: "LATHE_PLUGIN_ROOT" | "CLAUDE_PLUGIN_ROOT" => "set for hooks and servers of plugins", "", "The plugin's folder.";
-    PluginData: "LATHE_PLUGIN_DATA" | "CLAUDE_PLUGIN_DATA" => "set for servers of plugins", "", "A folder in which the plugin may keep data between versions.";
+    PluginData: "LATHE_PLUGIN_DATA" | "CLAUDE_PLUGIN_DATA" => "set for servers of plugins", "", "A folder for the plugin's data, kept between versions.";
     HookEvent: "LATHE_HOOK_EVENT" => "set for hooks", "", "The name of the event.";
     InsideLathe: "LATHE" | "CLAUDECODE" => "set for commands", "", "`1` in every command that Lathe runs.";
     #[harmless] ScreenReader: "LATHE_SCREEN_READER" => "tui", "", "`1` gives plain lines instead of a drawn screen, for screen readers.";
     #[harmless] PromptSuggestions: "LATHE_PROMPT_SUGGESTIONS" | "CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION" => "tui, headless", "by settings", "`0` or `1`: whether the next prompt is suggested; overrides settings.";
     #[harmless] AwaySummarySeconds: "LATHE_AWAY_SUMMARY_SECONDS" => "tui", "180", "After how many seconds without focus a summary is shown on return (see `awaySummary`).";
-    #[harmless] IdlePromptSeconds: "LATHE_IDLE_PROMPT_SECONDS" => "tui", "60", "After how many seconds without a key, when the model is done, the person and `Notification` hooks (`idle_prompt`) are told that Lathe waits.";
+    #[harmless] IdlePromptSeconds: "LATHE_IDLE_PROMPT_SECONDS" => "tui", "60", "Seconds without input after a turn until a notification is sent and `Notification` hooks (`idle_prompt`) run.";
     #[harmless] TerminalRewraps: "LATHE_TERMINAL_REWRAPS" => "tui", "by the terminal", "`0` or `1`: whether the terminal rewraps its lines when its width changes.";
 }

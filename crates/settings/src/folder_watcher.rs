@@ -217,7 +217,7 @@ mod system {
             }
         }
 
-        /// What an event says in the library's words.
+        /// The kind of an event, by the library.
         fn told(&self, event: &InotifyEvent) -> Option<Event> {
             let mask = event.mask;
             let has = |flag| mask.intersects(flag);

@@ -1,6 +1,6 @@
 //! Settings: where they come from, and which apply.
 //!
-//! Settings lie in several files — a company's policy, the person's own, the project's, the
+//! Settings lie in several files — a company's policy, the user's own, the project's, the
 //! project's for this person — and on the command line. This crate finds them ([`paths`]), reads
 //! them with the place of every key ([`document`]), holds them to the one declaration of all keys
 //! ([`schema`], [`validate`]), leaves out what an untrusted folder may not say ([`trust`]), and

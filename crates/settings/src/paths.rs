@@ -19,11 +19,11 @@ pub const PROJECT_FOLDERS: [&str; 2] = [".lathe", ".claude"];
 pub struct Environment {
     /// The environment variables.
     pub variables: BTreeMap<String, String>,
-    /// The person's home folder, if there is one.
+    /// The user's home folder, if there is one.
     pub home: Option<PathBuf>,
     /// The working folder.
     pub cwd: PathBuf,
-    /// Names of variables that hold keys of the person's providers: children don't get them.
+    /// Names of variables that hold keys of the user's providers: children don't get them.
     pub withheld: BTreeSet<String>,
 }
 
@@ -91,9 +91,9 @@ impl Environment {
 pub struct Places {
     /// The surroundings.
     pub environment: Environment,
-    /// The person's own folder.
+    /// The user's own folder.
     pub config_home: PathBuf,
-    /// `~/.claude`, which is read as a weaker folder of the person's own and never written; it need not
+    /// `~/.claude`, which is read as a weaker folder of the user's own and never written; it need not
     /// exist. `None` if it is switched off, and if another config home is chosen.
     pub claude_home: Option<PathBuf>,
     /// The folder of managed policy.
@@ -152,7 +152,7 @@ impl Places {
         self
     }
 
-    /// Whether the managed settings, or else the person's own, say that `~/.claude` is not read.
+    /// Whether the managed settings, or else the user's own, say that `~/.claude` is not read.
     fn switches_claude_home_off(&self) -> bool {
         let managed = self.settings_files(Source::Managed).into_iter().rev();
         managed
@@ -200,7 +200,7 @@ impl Places {
                 .chain([&self.config_home])
                 .map(|home| home.join("settings.json"))
                 .collect(),
-            // In the home folder the project's file would be the person's own.
+            // In the home folder the project's file would be the user's own.
             Source::Project => in_project("settings.json")
                 .into_iter()
                 .filter(|file| file.parent() != Some(&self.config_home))
@@ -247,7 +247,7 @@ impl Places {
     }
 
     /// The project's folders that exist for extensions of a kind (`agents`, `skills`, `commands`,
-    /// `output-styles`, `rules`), strongest first, then the person's own.
+    /// `output-styles`, `rules`), strongest first, then the user's own.
     #[must_use]
     pub fn extension_folders(&self, kind: &str) -> Vec<(Source, PathBuf)> {
         PROJECT_FOLDERS
@@ -264,7 +264,7 @@ impl Places {
     }
 }
 
-/// The person's own folder: `LATHE_CONFIG_DIR`, else `CLAUDE_CONFIG_DIR`, else `~/.lathe`.
+/// The user's own folder: `LATHE_CONFIG_DIR`, else `CLAUDE_CONFIG_DIR`, else `~/.lathe`.
 #[must_use]
 pub fn config_home(environment: &Environment) -> PathBuf {
     if let Some(named) = environment.get(Variable::ConfigDir) {
@@ -311,7 +311,7 @@ pub fn managed_folder() -> PathBuf {
 
 /// The nearest folder that holds `.lathe` or `.claude`, from the working folder up to the root of
 /// its git repository; the working folder itself where there is none. Home is skipped: its `.lathe`
-/// and `.claude` are the person's, not a project's.
+/// and `.claude` are the user's, not a project's.
 fn project_folder(environment: &Environment, config_home: &Path) -> PathBuf {
     let cwd = &environment.cwd;
     let repository = cwd.ancestors().find(|folder| folder.join(".git").exists());

@@ -1,6 +1,6 @@
 //! Watching files without a clock: nothing runs until something happens.
 //!
-//! What the system reports is gathered until it has been quiet for a moment, or for so long that waiting
+//! Events are collected until none arrives for a moment, or for so long that waiting
 //! for quiet would be waiting for ever, and is then passed on at once. Between two changes the thread
 //! sleeps without a time limit, so that a program at rest stays at rest. That something was opened or read
 //! is no change.

@@ -161,7 +161,7 @@ impl Resolved {
         });
     }
 
-    /// Takes out keys that only policy may set, and modes that a folder may not choose for a person.
+    /// Takes out keys that only policy may set, and modes that a folder may not choose for the user.
     fn strip_foreign_keys(
         &mut self,
         source: Source,
@@ -187,7 +187,7 @@ impl Resolved {
                 let pointer = format!("/{}", key.replace('.', "/"));
                 if value.pointer(&pointer).is_some() {
                     remove_pointer(value, &pointer);
-                    let message = "a folder can't decide that for you; ignored";
+                    let message = "not allowed in the files of a folder; ignored";
                     let fix = "set it in your own settings";
                     self.warn(source, path, document, &pointer, message, Some(fix.into()));
                 }
@@ -208,7 +208,7 @@ impl Resolved {
             remove_pointer(value, mode);
             let fix =
                 "start with --permission-mode bypassPermissions, or set it in your own settings";
-            let message = "a folder can't choose bypassPermissions for you; ignored";
+            let message = "bypassPermissions is not allowed in the files of a folder; ignored";
             self.warn(source, path, document, mode, message, Some(fix.into()));
         }
     }
@@ -229,7 +229,7 @@ impl Resolved {
         {
             if event.parse::<HookEvent>().is_err() {
                 let (message, fix) = if event == "TeammateIdle" {
-                    let why = "Lathe has no teams of agents, so this event never happens";
+                    let why = "Lathe has no agent teams, so this event never occurs";
                     (why, None)
                 } else {
                     let near = nearest(event, HookEvent::ALL.iter().map(|event| event.name()));
@@ -274,7 +274,7 @@ impl Resolved {
                     line: None,
                     column: None,
                     key: key.clone(),
-                    message: format!("the sources don't fit together: {error}"),
+                    message: format!("the sources can't be merged: {error}"),
                     fix: None,
                     restriction_lost: restricts(key),
                 }),

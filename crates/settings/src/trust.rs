@@ -1,6 +1,6 @@
 //! Whether a folder's own settings take effect.
 //!
-//! A folder that was cloned a minute ago must not be able to run anything. Until a person trusts it,
+//! A folder that was cloned a minute ago must not be able to run anything. Until the user trusts it,
 //! only keys that can't do harm are taken from its settings ([`withhold`]); the list of those is
 //! short and closed, so a key that is added later is withheld until someone says otherwise. The
 //! answer is remembered per folder in [`crate::trust_store`].
@@ -14,7 +14,7 @@ use std::fmt;
 /// How far the folder's own settings take effect.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Trust {
-    /// A person trusts the folder: everything takes effect.
+    /// The user trusts the folder: everything takes effect.
     Trusted,
     /// Nobody has decided yet: only harmless keys take effect.
     #[default]
@@ -116,7 +116,7 @@ impl fmt::Display for Bring {
 
 /// Top-level keys that can do no harm: they restrict, or they choose how things look and sound. A
 /// list that restricts by naming what is allowed is not among them, since it would replace a
-/// narrower one of the person's.
+/// narrower one of the user's.
 const HARMLESS: &[&str] = &[
     "$schema",
     "model",
@@ -153,7 +153,7 @@ pub fn withhold(value: &Value) -> (Value, Vec<Bring>) {
     let mut kept = Map::new();
     let mut held = Vec::new();
     for (key, value) in value.as_object().into_iter().flatten() {
-        // `null` takes away what the person's own settings say.
+        // `null` takes away what the user's own settings say.
         let Some(value) = &without_nulls(value) else {
             continue;
         };

@@ -1,4 +1,4 @@
-//! Remembers which folders a person trusts, and lists the content of a folder that needs trust.
+//! Remembers which folders the user trusts, and lists the content of a folder that needs trust.
 
 use crate::load::{LoadOptions, load};
 use crate::paths::{PROJECT_FOLDERS, Places};
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TrustEntry {
-    /// Whether the person trusts it.
+    /// Whether the user trusts it.
     pub trusted: bool,
     /// When that was said, ISO 8601.
     #[serde(default)]
@@ -93,13 +93,13 @@ impl TrustStore {
         })
     }
 
-    /// Whether a person trusts a folder, or one above it.
+    /// Whether the user trusts a folder, or one above it.
     #[must_use]
     pub fn is_trusted(&self, folder: &Path) -> bool {
         self.entry(folder).is_some_and(|entry| entry.trusted)
     }
 
-    /// How far a folder's settings apply when a person can be asked.
+    /// How far a folder's settings apply when the user can be asked.
     #[must_use]
     pub fn trust(&self, folder: &Path) -> Trust {
         if self.is_trusted(folder) {
@@ -109,7 +109,7 @@ impl TrustStore {
         }
     }
 
-    /// How far a folder's settings apply when nobody can be asked: what the flags name, unless a person
+    /// How far a folder's settings apply when nobody can be asked: what the flags name, unless the user
     /// has trusted the folder before.
     #[must_use]
     pub fn headless_trust(&self, folder: &Path, named: Option<&[Source]>) -> Trust {

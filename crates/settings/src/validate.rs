@@ -1,6 +1,6 @@
 //! Holds a file to the schema, key by key.
 //!
-//! What fits is kept, what doesn't is left out and reported; a key that this version doesn't know is
+//! Valid values are kept, others are left out and reported; a key that this version doesn't know is
 //! kept and reported. Leaving a key out is safe only where the rest still means what was meant: a
 //! hook whose `matcher` is no text would otherwise run for everything. Such keys are marked in the
 //! schema (`x-narrows`), and without them the whole entry is left out.

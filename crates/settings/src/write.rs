@@ -42,7 +42,7 @@ pub enum WriteError {
         message: String,
     },
     /// Something else stands where an object or a list is needed.
-    #[error("{key} is not {wanted} in this file; change it by hand first, nothing was written")]
+    #[error("{key} is not {wanted} in this file; fix it manually; nothing was written")]
     InTheWay {
         /// The key.
         key: String,
@@ -57,7 +57,7 @@ pub enum WriteError {
         /// The mistake.
         message: String,
     },
-    /// A folder's file is a link into the person's own configuration.
+    /// A folder's file is a link into the user's own configuration.
     #[error("{} is a link into {}; what is saved for a folder must not apply everywhere; nothing was written", file.display(), target.display())]
     Astray {
         /// The file.

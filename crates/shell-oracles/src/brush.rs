@@ -1,4 +1,4 @@
-//! What the parser of the shell brush sees.
+//! The parser of the shell brush.
 //!
 //! It keeps words and substitutions as text, so [`read`] hands them to it again. Because it hangs on some
 //! input, tests ask through [`Witness`], which runs it in a child process (`brush-witness`) with a time
@@ -413,7 +413,7 @@ impl Witness {
         }
     }
 
-    /// What it makes of a text, which must not contain a NUL.
+    /// Its reading of a text, which must not contain a NUL.
     ///
     /// # Errors
     /// If the program can't be started or answers with something else than a testimony.

@@ -22,7 +22,7 @@ pub mod sitter;
 
 use serde::{Deserialize, Serialize};
 
-/// What a witness makes of a text.
+/// A witness's reading of a text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Testimony {
     /// These simple commands would run.

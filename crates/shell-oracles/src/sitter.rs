@@ -1,4 +1,4 @@
-//! What tree-sitter's grammar for bash sees.
+//! Tree-sitter's grammar for bash.
 
 use tree_sitter::{Node, Parser};
 

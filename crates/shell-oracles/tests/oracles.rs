@@ -2,7 +2,7 @@
 //!
 //! Every command of `lathe-shell`'s corpora and one variant of each. For longer runs set
 //! `LATHE_FUZZ_COMMANDS` to the number of variants and `LATHE_FUZZ_SEED` to another start; those tell of
-//! misreadings that aren't in the list, which a person has to judge.
+//! misreadings that aren't in the list, which the user has to judge.
 
 #![expect(
     clippy::disallowed_methods,

@@ -265,7 +265,9 @@ fn a_folder_does_not_decide_that_nobody_is_asked() {
     home.write(".lathe/settings.json", settings.to_string());
     let output = home.run(["config", "doctor"], "");
     assert!(
-        output.stdout.contains("a folder can't decide that"),
+        output
+            .stdout
+            .contains("not allowed in the files of a folder"),
         "{output:#?}"
     );
 }

@@ -90,7 +90,7 @@ fn commands_run_in_the_sandbox_without_a_question_and_get_no_further() {
         "{results:?}"
     );
     assert!(!home.home().join("outside").exists());
-    // A person must say yes to this one, and nobody is there.
+    // The user must say yes to this one, and nobody is there.
     assert!(results[2].1, "{results:?}");
     assert!(!home.project().join(".git/hooks/pre-commit").exists());
     assert!(
@@ -424,7 +424,7 @@ fn a_command_leaves_the_sandbox_only_by_a_persons_word() {
         "{results:?}"
     );
     assert!(!home.home().join("outside").exists());
-    // A person says yes.
+    // The user says yes.
     let server = server([Reply::tool_use("Bash", leaves), Reply::text("done")]);
     let home = TestHome::with_server(&server).sandbox_by_default();
     home.write("file", "one\n");
@@ -700,7 +700,7 @@ fn a_command_is_run_and_explained_on_the_command_line() {
     let settings = json!({"sandbox": {"excludedCommands": ["docker"]}});
     home.write(home.config().join("settings.json"), settings.to_string());
     for (command, words) in [
-        ("npm install", "runs in the sandbox, without a question"),
+        ("npm install", "runs in the sandbox, without confirmation"),
         ("docker ps", "outside the sandbox"),
     ] {
         let output = home.run(["sandbox", "explain", command], "");

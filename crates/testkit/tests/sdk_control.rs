@@ -342,7 +342,7 @@ fn interruptions_at_awkward_moments_leave_a_session_that_goes_on() {
         reason == "aborted_tools" || reason == "aborted_streaming",
         "{reason}"
     );
-    // And the session goes on.
+    // And the session continues.
     begin(&mut host, "hello");
     assert_eq!(host.wait_for_result()["result"], "fine");
     assert!(host.close().status.success());

@@ -418,7 +418,7 @@ fn a_flag_without_a_value_has_its_effect() {
     ]);
     assert!(rooted.request.system_text().contains("Answer in Latin"));
 
-    // The conversation goes on, a copy has an id of its own, and without a transcript there is none.
+    // The conversation continues, a copy has an id of its own, and without a transcript there is none.
     let first = run_with(&[]).init()["session_id"].clone();
     let continued = run_with(&["--continue"]);
     assert_eq!(continued.init()["session_id"], first);

@@ -36,9 +36,9 @@ pub struct Agent {
 /// The order.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Input {
-    /// What the agent does, in three to five words.
+    /// The task in three to five words.
     description: String,
-    /// What it is told.
+    /// The task.
     prompt: String,
     /// Which agent; the general one if it is left out.
     #[serde(default)]
@@ -46,7 +46,7 @@ pub struct Input {
     /// Another model for it.
     #[serde(default)]
     model: Option<String>,
-    /// Whether it goes on in the background.
+    /// Whether it runs in the background.
     #[serde(default)]
     run_in_background: Option<bool>,
     /// Where it works, if not here.
@@ -197,7 +197,7 @@ fn finished(task: &AgentTask) -> ToolOutput {
     let failed = task.status != AgentStatus::Completed;
     let result = match task.status {
         AgentStatus::Completed if task.result.trim().is_empty() => {
-            "(The agent finished without a word.)".to_owned()
+            "(The agent finished without a report.)".to_owned()
         }
         AgentStatus::Completed => task.result.clone(),
         status => format!("The agent {}: {}", ended_word(status), task.result),

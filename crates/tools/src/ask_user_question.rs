@@ -1,9 +1,9 @@
-//! AskUserQuestion: a few questions to the person, with answers to choose from.
+//! AskUserQuestion: a few questions to the user, with answers to choose from.
 //!
 //! The tool itself asks nobody. Its subject is [`Subject::Person`], so every call becomes a permission
 //! question (`Event::PermissionRequested` with this tool's name and input), and whichever face is
 //! there shows it: a terminal as a dialog, an SDK host in its `can_use_tool`. The face replies
-//! *allow* with the input plus `answers` ([`answer`] makes that reply), or *deny* with what the person
+//! *allow* with the input plus `answers` ([`answer`] makes that reply), or *deny* with what the user
 //! said instead. Where nobody can answer, the call is refused and the model told to decide itself.
 
 use crate::context::{CallContext, ToolContext};
@@ -24,7 +24,7 @@ pub const MOST_QUESTIONS: usize = 4;
 /// Answers of one question.
 pub const MOST_OPTIONS: usize = 4;
 
-/// Asks the person.
+/// Asks the user.
 pub struct AskUserQuestion {
     description: String,
 }
@@ -51,10 +51,10 @@ impl AskUserQuestion {
 pub struct Input {
     /// One to four questions.
     pub questions: Vec<Question>,
-    /// The person's answers, by question. Filled in when they answer; leave it out.
+    /// The user's answers, by question. Filled in when they answer; leave it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers: Option<BTreeMap<String, Value>>,
-    /// What the person added to an answer, by question. Leave it out.
+    /// The user's notes on an answer, by question. Leave it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<BTreeMap<String, Value>>,
     /// Where the question comes from. Not shown.
@@ -82,10 +82,10 @@ pub struct Question {
 pub struct QuestionOption {
     /// The answer in one to five words.
     pub label: String,
-    /// What choosing it means.
+    /// The consequence of the choice.
     #[serde(default)]
     pub description: String,
-    /// What to show beside it.
+    /// A preview to show beside it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview: Option<String>,
 }
@@ -96,8 +96,8 @@ pub fn questions(input: &Value) -> Option<Vec<Question>> {
     Input::deserialize(input).ok().map(|input| input.questions)
 }
 
-/// The reply that carries a person's answers: for each question its text and what was chosen. Several
-/// choices of one question are joined by a comma; words of the person's own are given as they are.
+/// The reply that carries the user's answers: for each question its text and what was chosen. Several
+/// choices of one question are joined by a comma; words of the user's own are given as they are.
 #[must_use]
 pub fn answer(input: &Value, answers: &[(String, String)]) -> PermissionReply {
     let mut input = input.clone();

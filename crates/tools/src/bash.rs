@@ -41,7 +41,7 @@ pub struct Input {
     /// Time limit in milliseconds; default 120000, at most 600000.
     #[serde(default)]
     timeout: Option<u64>,
-    /// What it does, in 5 to 10 words.
+    /// A description in 5 to 10 words.
     #[serde(default)]
     description: Option<String>,
     /// Start it and return at once with a task id.
@@ -246,7 +246,7 @@ fn blocked(block: &Block, output: &ToolOutput) -> ToolError {
     ToolError::Blocked {
         output: format!(
             "{text}\n[It ran confined to reading, because it was found to only read, and {what}. \
-             A person can allow it to run without that.]"
+             The user can allow it to run unconfined.]"
         ),
         what,
     }
@@ -270,7 +270,7 @@ fn violated(violations: &[Violation], output: &ToolOutput) -> ToolError {
     }
 }
 
-/// A person's wish, unless there is no background to go to.
+/// The user's wish, unless there is no background to go to.
 fn to_background(context: &CallContext, limits: &Limits) -> CancellationToken {
     if limits.background {
         context.to_background.clone()
@@ -418,7 +418,7 @@ fn result(input: &Input, finished: &Finished, limits: &Limits) -> ToolOutput {
         Exit::MovedToBackground(id) => {
             let file = finished.output.file.as_deref().unwrap_or(Path::new(""));
             lines.push(format!(
-                "The command still runs after {:.1} s and goes on in the background as task {id}. \
+                "The command still runs after {:.1} s and continues in the background as task {id}. \
                  Its output goes to {}; read what is new with TaskOutput, end it with TaskStop. \
                  So far it printed:",
                 finished.duration.as_secs_f64(),
@@ -471,7 +471,7 @@ fn notes(finished: &Finished) -> Vec<String> {
     if !finished.leftovers.is_empty() {
         notes.push(format!(
             "[These processes still ran when the shell was done and were ended: {}. Use \
-             run_in_background for what should go on.]",
+             run_in_background for commands that should keep running.]",
             finished.leftovers.join(", ")
         ));
     }

@@ -188,7 +188,7 @@ fn change_blocking<T>(
         .before_change(&target, context.turn)
         .map_err(|error| {
             ToolError::failed(format!(
-                "{} was not changed, since its present content could not be kept for undo: {error}",
+                "{} was not changed, since its current content could not be saved for undo: {error}",
                 path.display()
             ))
         })?;
@@ -222,7 +222,7 @@ fn notes(loaded: Option<&Loaded>) -> Vec<String> {
         && loaded.other_names() > 0
     {
         notes.push(format!(
-            "The file had {} more hard link(s), which still hold the old content.",
+            "The file had {} more hard link(s), which still have the old content.",
             loaded.other_names()
         ));
     }

@@ -39,7 +39,7 @@ pub struct ToolContext {
     host: RwLock<Option<Arc<dyn SessionHost>>>,
     /// Told of every file before it is changed, so that the change can be undone.
     pub change_observer: Arc<dyn ChangeObserver>,
-    /// Says which files' contents may not be read without a person's word.
+    /// Says which files' contents may not be read without the user's word.
     pub secrets: SecretCheck,
     /// The environment of the session.
     pub environment: Arc<Environment>,
@@ -81,13 +81,13 @@ pub struct CallContext {
     pub turn: RecordId,
     /// Cancelled when the call must stop.
     pub cancel: CancellationToken,
-    /// Cancelled when the call should go on in the background (only a running command can).
+    /// Cancelled when the call should continue in the background (only a running command can).
     pub to_background: CancellationToken,
     /// Takes what to show meanwhile.
     pub progress: ProgressSink,
     /// The sandbox that a command runs in; `None` runs it outside.
     pub sandbox: Option<Arc<lathe_shell::run::SandboxedRun>>,
-    /// What a command is confined to because it passed as one that only reads.
+    /// The confinement of a command that was allowed as read-only.
     pub confinement: Option<Arc<lathe_sandbox::ReadOnlyPolicy>>,
 }
 
@@ -113,7 +113,7 @@ impl ProgressSink {
     }
 }
 
-/// Says of a file whether its content may not be read without a person's word.
+/// Says of a file whether its content may not be read without the user's word.
 pub type SecretCheck = Arc<dyn Fn(&Path) -> bool + Send + Sync>;
 
 impl ToolContext {
@@ -219,7 +219,7 @@ impl ToolContext {
         fold(&path)
     }
 
-    /// The path as a person would write it: relative to the working folder where it lies inside.
+    /// The path as the user would write it: relative to the working folder where it lies inside.
     #[must_use]
     pub fn shown(&self, path: &Path) -> String {
         let working_folder = self.working_folder.read();

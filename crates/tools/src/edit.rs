@@ -13,12 +13,12 @@ use serde_json::json;
 /// Replaces text in a file.
 pub struct Edit;
 
-/// What to replace by what.
+/// A replacement.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Input {
     /// The file to change.
     file_path: String,
-    /// The text to replace, exactly as it stands in the file. Empty to create the file.
+    /// The text to replace, exactly as in the file. Empty to create the file.
     old_string: String,
     /// The text to put there.
     new_string: String,
@@ -130,7 +130,7 @@ impl Tool for Edit {
 
 /// The remark when the text was found only by ignoring a difference.
 pub(crate) fn tolerance_note(tolerance: &str) -> String {
-    format!(" old_string was not there exactly; it was found by overlooking {tolerance}.")
+    format!(" old_string had no exact match; it matched when ignoring {tolerance}.")
 }
 
 /// Makes one replacement in a file's text, or gives a file its first content.

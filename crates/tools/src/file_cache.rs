@@ -54,7 +54,7 @@ impl ReadQuestion {
 /// Which lines of a file the model has seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Seen {
-    /// None that count: the content was injected, or has changed too much to be told in a diff.
+    /// None: the content was injected, or has changed too much for a diff.
     Nothing,
     /// These, first and last from 1, sorted and apart from one another.
     Lines(Vec<(usize, usize)>),

@@ -86,15 +86,17 @@ pub enum FileError {
     LinkLoop(String),
     /// Someone else changed it meanwhile.
     #[error(
-        "{0} was changed by someone else while it was being edited, so nothing was written. Read it again and repeat the change."
+        "{0} was changed by another program while it was being edited, so nothing was written. Read it again and repeat the change."
     )]
     ChangedMeanwhile(String),
     /// Someone else created it meanwhile.
-    #[error("{0} was created by someone else meanwhile, so nothing was written. Read it first.")]
+    #[error(
+        "{0} was created by another program in the meantime, so nothing was written. Read it first."
+    )]
     CreatedMeanwhile(String),
     /// No room.
     #[error(
-        "There is no room left on the disk for {path} ({error}). The file is as it was; free some space and repeat."
+        "No space left on the disk for {path} ({error}). The file is unchanged; free some space and try again."
     )]
     NoRoom {
         /// The path.
@@ -379,7 +381,7 @@ fn remove_abandoned(temporary: &Path) {
         && let Ok(file) = File::options().write(true).open(temporary)
         && file.try_lock().is_ok()
     {
-        // If it can't be removed, the write goes on under another name.
+        // If it can't be removed, the write continues under another name.
         let _ = std::fs::remove_file(temporary);
     }
 }

@@ -33,7 +33,7 @@ const LARGEST_FILE_IN_MEMORY: usize = 256 * 1024 * 1024;
 /// Searches in files.
 pub struct Grep;
 
-/// What to look for and where.
+/// A search.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 pub struct Input {
     /// The regular expression (Rust syntax).
@@ -76,7 +76,7 @@ pub struct Input {
     offset: Option<usize>,
 }
 
-/// What is answered.
+/// The form of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum OutputMode {
@@ -315,7 +315,7 @@ impl Search {
         searched.is_ok()
     }
 
-    /// What is noted of each file with a match, given how many lines match; at most `most` are looked
+    /// The entry of each file with a match, given how many lines match; at most `most` are looked
     /// for. It is noted on the thread that has the file open: asking for it afterwards, file by file, would
     /// take as long as the search.
     fn matching<T: Send>(
@@ -498,7 +498,7 @@ impl Search {
         let withheld = self.withheld.load(Ordering::Relaxed);
         if withheld > 0 {
             text.push_str(&format!(
-                "\n[{withheld} files that may hold secrets were not searched. Name one in path to ask for it.]"
+                "\n[{withheld} files that may contain secrets were not searched. Name one in path to request it.]"
             ));
         }
         let unreadable = self.unreadable.load(Ordering::Relaxed);

@@ -31,7 +31,7 @@ pub enum PlanModeError {
     InAgent,
     /// There is no person.
     #[error(
-        "Nobody can approve a plan here. Think the steps through and continue without plan mode."
+        "There is no user to approve a plan. Think the steps through and continue without plan mode."
     )]
     NobodyToAgree,
     /// The mode is not available.
@@ -41,14 +41,14 @@ pub enum PlanModeError {
 
 /// The session, as its tools see it. One for each conversation: a sub-agent has its own.
 pub trait SessionHost: Send + Sync {
-    /// Runs an agent: to its end, or as far as its start when it goes on in the background.
+    /// Runs an agent: to its end, or as far as its start when it continues in the background.
     fn run_agent(
         &self,
         order: AgentOrder,
         call: CallContext,
     ) -> BoxFuture<'_, Result<AgentReport, ToolError>>;
 
-    /// Gives an agent a message. A finished one is woken and goes on in the background.
+    /// Gives an agent a message. A finished one is woken and continues in the background.
     fn send_message(
         &self,
         to: String,
@@ -126,7 +126,7 @@ pub trait SessionHost: Send + Sync {
     fn input_schema(&self, name: String) -> BoxFuture<'_, Option<Value>>;
 
     /// The conversation has read text from outside, such as a page of this host: what is done afterwards may not be
-    /// the person's idea.
+    /// the user's idea.
     fn read_from_outside(&self, source: &str);
 
     /// Passes matching lines of a background command on to the conversation.
@@ -146,7 +146,7 @@ pub struct AgentOrder {
     pub model: Option<String>,
     /// How hard its model should try; `None` is as its definition or its parent says.
     pub effort: Option<String>,
-    /// Whether it goes on in the background.
+    /// Whether it runs in the background.
     pub background: Option<bool>,
     /// Whether it gets a git worktree of its own.
     pub worktree: bool,
@@ -159,7 +159,7 @@ pub struct AgentOrder {
 pub enum AgentReport {
     /// It is over.
     Finished(Box<AgentTask>),
-    /// It goes on in the background.
+    /// It continues in the background.
     Started(Box<AgentTask>),
 }
 
@@ -204,7 +204,7 @@ pub struct AgentTask {
     pub prompt: String,
     /// How it is doing.
     pub status: AgentStatus,
-    /// Whether it goes on beside the conversation.
+    /// Whether it continues beside the conversation.
     pub background: bool,
     /// Its final message, or why it failed.
     pub result: String,
@@ -212,7 +212,7 @@ pub struct AgentTask {
     pub usage: TaskUsage,
     /// Where its output is.
     pub output_file: PathBuf,
-    /// The state of its worktree, for whoever continues the work.
+    /// The state of its worktree, for continuing the work.
     pub worktree: Option<String>,
     /// The tool that it used last.
     pub last_tool: Option<String>,
@@ -243,7 +243,7 @@ pub enum TaskChange {
 pub struct MonitorOrder {
     /// The background command.
     pub task: TaskId,
-    /// What is watched for, in a few words.
+    /// A short description.
     pub description: String,
     /// Lines that don't match are left out.
     pub pattern: Option<regex::Regex>,

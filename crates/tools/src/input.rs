@@ -171,7 +171,7 @@ pub fn fit(input: Value, schema: &Value, tool: &str) -> Result<Value, ToolError>
         return Ok(Value::Object(fields));
     }
     Err(ToolError::invalid(format!(
-        "The input of {tool} doesn't fit: {}. Fields: {}.",
+        "The input of {tool} is invalid: {}. Fields: {}.",
         problems.join("; "),
         known_fields(schema)
     )))

@@ -69,7 +69,7 @@ impl Wanted {
     }
 }
 
-/// What is asked.
+/// A query.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Input {

@@ -55,8 +55,8 @@ impl Tool for ListMcpResources {
 
     fn activity(&self, input: &ListInput) -> String {
         match &input.server {
-            Some(server) => format!("Listing what {server} offers to read"),
-            None => "Listing what MCP servers offer to read".to_owned(),
+            Some(server) => format!("Listing resources of {server}"),
+            None => "Listing MCP resources".to_owned(),
         }
     }
 
@@ -89,7 +89,7 @@ impl Tool for ListMcpResources {
             let mut known: Vec<&str> = all.iter().map(|(server, _)| server.as_str()).collect();
             known.dedup();
             return Err(ToolError::failed(format!(
-                "{server} offers nothing to read. Servers that do: {}.",
+                "{server} has no resources. Servers with resources: {}.",
                 if known.is_empty() {
                     "none".to_owned()
                 } else {
@@ -200,7 +200,7 @@ impl Tool for ReadMcpResource {
             && (context.session.secrets)(&path)
         {
             return Err(ToolError::failed(format!(
-                "{} is not read: it may hold secrets, or a rule forbids it.",
+                "{} is not read: it may contain secrets, or a rule denies it.",
                 clean(&input.uri)
             )));
         }

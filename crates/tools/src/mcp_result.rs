@@ -236,7 +236,7 @@ impl<'a> Parts<'a> {
         };
         let compact: String = data.split_ascii_whitespace().collect();
         let Ok(bytes) = base64::engine::general_purpose::STANDARD.decode(compact) else {
-            self.text(&format!("[Here was {what}, but its data is not base64.]"));
+            self.text(&format!("[{what} omitted: its data is not base64.]"));
             return;
         };
         if kind == "image" && self.pictures < MOST_PICTURES {
@@ -249,7 +249,7 @@ impl<'a> Parts<'a> {
                     return;
                 }
                 Err(error) => {
-                    self.text(&format!("[The picture can't be shown: {error}.]"));
+                    self.text(&format!("[The image can't be shown: {error}.]"));
                 }
             }
         }
@@ -266,7 +266,7 @@ impl<'a> Parts<'a> {
                 path.display()
             ),
             Err(error) => format!(
-                "[Here was {what} ({mime}, {size} bytes), but it could not be kept in {}: {error}]",
+                "[{what} ({mime}, {size} bytes) could not be saved in {}: {error}]",
                 self.place.folder.display()
             ),
         };
@@ -311,7 +311,7 @@ impl<'a> Parts<'a> {
                 path.display()
             ),
             Err(error) => format!(
-                "The answer is too large to show ({size} bytes, {lines} lines) and could not be kept in {} ({error}). Ask for less.\nIt begins:\n{preview}\n[…]",
+                "The answer is too large to show ({size} bytes, {lines} lines) and could not be saved in {} ({error}). Ask for less.\nIt begins:\n{preview}\n[…]",
                 self.place.folder.display()
             ),
         };

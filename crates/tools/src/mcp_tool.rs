@@ -88,7 +88,7 @@ pub struct McpProgress {
 }
 
 impl McpProgress {
-    /// In a line for a person.
+    /// In a line for the user.
     #[must_use]
     pub fn text(&self) -> String {
         let count = match self.total {
@@ -109,7 +109,7 @@ impl McpProgress {
 pub struct McpToolInfo {
     /// The name, without the server's.
     pub name: String,
-    /// What it does.
+    /// Its description.
     pub description: String,
     /// The schema of its arguments.
     pub input_schema: Value,

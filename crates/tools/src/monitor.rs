@@ -15,7 +15,7 @@ use serde_json::json;
 /// Watches a command.
 pub struct Monitor;
 
-/// What is watched, and for what.
+/// The command to watch, and the pattern.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Input {
     /// The command to run and watch.
@@ -27,16 +27,17 @@ pub struct Input {
     /// A regular expression; only lines that match are passed on.
     #[serde(default)]
     pattern: Option<String>,
-    /// What is watched for, in a few words.
+    /// A short description.
     #[serde(default)]
     description: Option<String>,
 }
 
 fn compile(pattern: Option<&str>) -> Result<Option<regex::Regex>, ToolError> {
-    pattern
-        .map(regex::Regex::new)
-        .transpose()
-        .map_err(|error| ToolError::invalid(format!("pattern is no valid expression: {error}")))
+    pattern.map(regex::Regex::new).transpose().map_err(|error| {
+        ToolError::invalid(format!(
+            "pattern is not a valid regular expression: {error}"
+        ))
+    })
 }
 
 impl Tool for Monitor {

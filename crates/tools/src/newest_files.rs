@@ -243,7 +243,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Whether something that matches counts: not if it is ignored, and a link to a folder is no file.
+    /// Whether a match is used: not if it is ignored, and a link to a folder is not a file.
     fn is_wanted(&mut self, relative: &[u8], kind: Type) -> bool {
         !self.is_ignored(relative, false)
             && (kind != Type::Symlink || self.search.base.join(path_of(relative)).is_file())

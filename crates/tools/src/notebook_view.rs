@@ -119,7 +119,7 @@ impl Shown {
                     engine.encode(&fitted.bytes),
                 ));
             }
-            None => self.output_text("[a picture that can't be shown]"),
+            None => self.output_text("[an image that can't be shown]"),
         }
     }
 }

@@ -8,7 +8,7 @@ const MOST_BYTES: usize = 6 * 1024;
 /// How much of a declaration is shown.
 const LONGEST_LINE: usize = 120;
 
-/// What a declaration looks like, by the endings of files.
+/// Patterns of declarations, by file extension.
 const LANGUAGES: [(&[&str], &str); 10] = [
     (
         &["rs"],

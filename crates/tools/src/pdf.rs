@@ -151,7 +151,7 @@ fn text_of_pages(
         .collect();
     if pages.iter().all(|page| page.trim().is_empty()) {
         return Err(ToolError::failed(format!(
-            "Pages {first}-{last} of {shown} hold no text; they may be scanned pictures, or there are fewer pages."
+            "Pages {first}-{last} of {shown} contain no text; they may be scanned images, or there are fewer pages."
         )));
     }
     let count = pages.len();

@@ -1,9 +1,9 @@
 //! EnterPlanMode and ExitPlanMode: planning before doing.
 //!
-//! ExitPlanMode is a question to the person ([`Subject::Person`]), so every call becomes a permission
+//! ExitPlanMode is a question to the user ([`Subject::Person`]), so every call becomes a permission
 //! question whose input holds the whole `plan` and its `planFilePath`. A face replies with
-//! [`approve`], which says in which mode the work goes on, or *deny* with what the person wants
-//! changed: then planning goes on with those words.
+//! [`approve`], which says in which mode the work continues, or *deny* with what the user wants
+//! changed: then planning continues with those words.
 
 use crate::context::{CallContext, ToolContext};
 use crate::tool::{CallTraits, InterruptBehavior, Tool, ToolError, ToolOutput};
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 /// The name of the tool whose permission question is the approval of a plan.
 pub const EXIT: &str = "ExitPlanMode";
 
-/// The modes in which work may go on after a plan, in the order in which they are offered.
+/// The modes in which work may continue after a plan, in the order in which they are offered.
 pub const MODES_AFTER: [PermissionMode; 3] = [
     PermissionMode::AcceptEdits,
     PermissionMode::Default,
@@ -33,7 +33,7 @@ pub struct EnterPlanMode;
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct EnterInput {}
 
-/// Ends planning, if the person agrees.
+/// Ends planning, if the user agrees.
 pub struct ExitPlanMode;
 
 /// The plan.
@@ -54,7 +54,7 @@ pub fn plan_of(input: &Value) -> Option<&str> {
     input.get("plan").and_then(Value::as_str)
 }
 
-/// The reply of a person who agrees: the work goes on in this mode.
+/// The reply of the user who agrees: the work continues in this mode.
 #[must_use]
 pub fn approve(mode: PermissionMode) -> PermissionReply {
     PermissionReply::Allow {
@@ -67,7 +67,7 @@ pub fn approve(mode: PermissionMode) -> PermissionReply {
     }
 }
 
-/// The reply of a person who wants the plan changed.
+/// The reply of the user who wants the plan changed.
 #[must_use]
 pub fn keep_planning(feedback: &str) -> PermissionReply {
     let feedback = feedback.trim();
@@ -78,20 +78,20 @@ pub fn keep_planning(feedback: &str) -> PermissionReply {
     })
 }
 
-/// What the model is told when a person wants to keep planning.
+/// The answer to the model when the user keeps planning.
 const KEEP_PLANNING: &str = "The user wants to keep planning. Plan mode is still on: ask what to change, or improve the plan.";
 
 /// The same with what they say.
 const CHANGE_PLAN: &str = "The user wants the plan changed before the work begins. Plan mode is still on. Their feedback: ";
 
-/// What a person reads in place of the words for the model.
+/// The text shown to the user instead of the one for the model.
 #[must_use]
 pub fn refusal_words(told: &str) -> Option<String> {
     if told == KEEP_PLANNING {
         return Some("You chose to keep planning.".to_owned());
     }
     told.strip_prefix(CHANGE_PLAN)
-        .map(|words| format!("You asked for a change: {words}"))
+        .map(|words| format!("You requested a change: {words}"))
 }
 
 impl Tool for EnterPlanMode {
@@ -191,7 +191,7 @@ impl Tool for ExitPlanMode {
         let plan = context.needs_host(EXIT)?.plan();
         if !plan.active {
             return Err(ToolError::invalid(
-                "Plan mode isn't on, so there is nothing to leave. If the plan was agreed to, carry it out.",
+                "Plan mode isn't on, so there is nothing to leave. If the plan was approved, carry it out.",
             ));
         }
         if input
@@ -212,9 +212,9 @@ impl Tool for ExitPlanMode {
         let before = host.plan();
         let plan = input.plan.unwrap_or_default();
         if !before.file.as_os_str().is_empty() && plan.trim() != before.text.trim() {
-            // The plan that was agreed to is the one that is kept, also when the person changed it.
+            // The plan that was agreed to is the one that is kept, also when the user changed it.
             lathe_session::paths::write_private_file(&before.file, plan.as_bytes())
-                .map_err(|error| ToolError::failed(format!("The plan was not kept: {error}.")))?;
+                .map_err(|error| ToolError::failed(format!("The plan was not saved: {error}.")))?;
         }
         let mode = host.leave_plan_mode();
         let text = format!(

@@ -1,4 +1,4 @@
-//! The files of a project as a person mentions them: what `@` completes to.
+//! The files of a project as the user mentions them: what `@` completes to.
 
 use crate::walk::{Ignored, walk};
 use std::path::Path;

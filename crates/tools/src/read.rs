@@ -471,7 +471,7 @@ impl Request {
         let bytes = self.load(&mut opened, LARGEST_LOADED)?;
         let fitted = lathe_images::fit(&bytes).map_err(|error| {
             ToolError::failed(format!(
-                "The picture {} can't be shown: {error}.",
+                "The image {} can't be shown: {error}.",
                 self.shown()
             ))
         })?;

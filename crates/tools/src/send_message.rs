@@ -21,7 +21,7 @@ pub struct Input {
     to: String,
     /// The message.
     message: String,
-    /// The message in five to ten words, for the person.
+    /// A summary of five to ten words, shown to the user.
     #[serde(default)]
     summary: Option<String>,
 }

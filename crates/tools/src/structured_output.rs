@@ -60,7 +60,7 @@ impl DynTool for StructuredOutput {
             return Ok(Box::new(Given(input)));
         }
         Err(ToolError::invalid(format!(
-            "The output doesn't match the required schema: {}. Call {NAME} again with these mended.",
+            "The output doesn't match the required schema: {}. Fix these and call {NAME} again.",
             problems.join("; ")
         )))
     }
@@ -82,7 +82,7 @@ impl PreparedCall for Given {
     }
 
     fn activity(&self) -> String {
-        "Handing over the answer".to_owned()
+        "Returning the answer".to_owned()
     }
 
     fn validate<'a>(&'a self, _context: &'a ToolContext) -> BoxFuture<'a, Result<(), ToolError>> {

@@ -29,9 +29,9 @@ pub struct TaskList;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CreateInput {
-    /// What is to be done, in a line.
+    /// The task, in one line.
     subject: String,
-    /// What is needed to do it.
+    /// The details of the task.
     #[serde(default)]
     description: String,
     /// The same as something being done ("Running the tests").
@@ -50,7 +50,7 @@ pub struct GetInput {
     task_id: String,
 }
 
-/// What changes.
+/// A change to a task.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UpdateInput {
@@ -64,7 +64,7 @@ pub struct UpdateInput {
     active_form: Option<String>,
     #[serde(default)]
     status: Option<NewStatus>,
-    /// Whoever works on it; empty takes the owner away.
+    /// Who works on it; empty removes the owner.
     #[serde(default)]
     owner: Option<String>,
     /// Ids of tasks that wait for this one.
@@ -253,7 +253,7 @@ impl Tool for TaskUpdate {
         match input.status {
             Some(NewStatus::Completed) => format!("Task {id} is done"),
             Some(NewStatus::InProgress) => format!("Beginning with task {id}"),
-            Some(NewStatus::Deleted) => format!("Taking task {id} off the list"),
+            Some(NewStatus::Deleted) => format!("Removing task {id}"),
             Some(NewStatus::Pending) | None => format!("Updating task {id}"),
         }
     }
@@ -288,7 +288,7 @@ impl Tool for TaskUpdate {
             .map_err(failed)?;
         let list = tasks.read().map_err(failed)?;
         let mut text = match status {
-            Some(NewStatus::Deleted) => format!("Task #{} is off the list.", before.id),
+            Some(NewStatus::Deleted) => format!("Task #{} was removed.", before.id),
             _ => format!("Task #{} updated: {}.", before.id, changed.join(", ")),
         };
         if completes {

@@ -110,7 +110,7 @@ impl Tool for TaskOutput {
         .await
         .map_err(|error| ToolError::failed(format!("Reading the output failed: {error}.")))?
         .map_err(failed)?;
-        // It may have ended between the wait and the read; the newer word counts.
+        // It may have ended between the wait and the read; the newer state is used.
         task = background.get(&input.task_id).unwrap_or(task);
 
         let output = new.text.trim_end();
@@ -193,10 +193,9 @@ async fn agent_output(
 }
 
 fn compile(filter: Option<&str>) -> Result<Option<regex::Regex>, ToolError> {
-    filter
-        .map(regex::Regex::new)
-        .transpose()
-        .map_err(|error| ToolError::invalid(format!("filter is no valid expression: {error}")))
+    filter.map(regex::Regex::new).transpose().map_err(|error| {
+        ToolError::invalid(format!("filter is not a valid regular expression: {error}"))
+    })
 }
 
 /// An error's text as a sentence of its own.

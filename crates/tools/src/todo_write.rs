@@ -1,4 +1,4 @@
-//! TodoWrite: the task list that the person sees.
+//! TodoWrite: the task list that the user sees.
 
 use crate::context::{CallContext, ToolContext};
 use crate::tool::{CallTraits, Tool, ToolError, ToolOutput};
@@ -24,7 +24,7 @@ pub struct Input {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Item {
-    /// What is to be done ("Run the tests").
+    /// The task ("Run the tests").
     content: String,
     status: TodoStatus,
     /// The same as something being done ("Running the tests").

@@ -118,20 +118,20 @@ pub enum ToolError {
     #[error("{0}")]
     Cancelled(String),
     /// It passed as a command that only reads, and the kernel refused what it tried. It can be run
-    /// again when a person says so.
+    /// again when the user says so.
     #[error("{output}")]
     Blocked {
-        /// What was refused, in words.
+        /// The refusals, as text.
         what: String,
-        /// What it printed, for the model.
+        /// The output, for the model.
         output: String,
     },
-    /// The sandbox refused something to the command, which failed. It can be run outside when a person says so.
+    /// The sandbox refused something to the command, which failed. It can be run outside when the user says so.
     #[error("{output}")]
     Violated {
-        /// What was refused, in words.
+        /// The refusals, as text.
         what: String,
-        /// What it printed and what was refused, for the model.
+        /// The output and the refusals, for the model.
         output: String,
     },
 }
@@ -379,7 +379,7 @@ trait DeserializeChecked: Sized {
 impl<I: DeserializeOwned> DeserializeChecked for I {
     fn deserialize_checked(value: &Value, tool: &str) -> Result<Self, ToolError> {
         I::deserialize(value).map_err(|error| {
-            ToolError::invalid(format!("The input of {tool} doesn't fit: {error}."))
+            ToolError::invalid(format!("The input of {tool} is invalid: {error}."))
         })
     }
 }

@@ -119,9 +119,7 @@ pub(crate) fn add(set: &mut GlobSetBuilder, pattern: &str) -> Result<(), ToolErr
         let glob = GlobBuilder::new(&glob)
             .literal_separator(true)
             .build()
-            .map_err(|error| {
-                ToolError::invalid(format!("The glob can't be understood: {error}."))
-            })?;
+            .map_err(|error| ToolError::invalid(format!("The glob is invalid: {error}.")))?;
         set.add(glob);
     }
     Ok(())
@@ -129,7 +127,7 @@ pub(crate) fn add(set: &mut GlobSetBuilder, pattern: &str) -> Result<(), ToolErr
 
 pub(crate) fn build(set: &GlobSetBuilder) -> Result<GlobSet, ToolError> {
     set.build()
-        .map_err(|error| ToolError::invalid(format!("The glob can't be understood: {error}.")))
+        .map_err(|error| ToolError::invalid(format!("The glob is invalid: {error}.")))
 }
 
 /// The file types that `type` names: `rust`, or several divided by commas.
@@ -155,7 +153,7 @@ pub(crate) fn types(names: &str) -> Result<Types, ToolError> {
             .take(20)
             .collect();
         ToolError::invalid(format!(
-            "There is no file type `{names}`. Types that begin alike: {}. For anything else use glob, for example \"*.{names}\".",
+            "There is no file type `{names}`. Similar types: {}. For anything else use glob, for example \"*.{names}\".",
             close.join(", ")
         ))
     })

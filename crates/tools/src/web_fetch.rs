@@ -32,12 +32,12 @@ const MOST_CHARACTERS: usize = 90_000;
 /// How long a page is kept, and how much is.
 const KEPT_FOR: Duration = Duration::from_secs(15 * 60);
 const MOST_KEPT: usize = 50 * 1024 * 1024;
-/// What the small model is told.
+/// The instructions of the small model.
 const ANSWER: &str = include_str!("web_fetch_answer.md");
 
-/// What a session says about pages.
+/// The session's side of WebFetch.
 pub trait WebPolicy: Send + Sync {
-    /// What was agreed to for a host.
+    /// The permissions of a host.
     fn access(&self, host: &str) -> Access;
 
     /// Whether a small model reads the page.
@@ -95,7 +95,7 @@ impl WebFetch {
 pub struct Input {
     /// The address, with https:// in front.
     url: String,
-    /// What to find in the page.
+    /// The question about the page.
     prompt: String,
     /// From which character of a long page to read on.
     #[serde(default)]
@@ -172,7 +172,7 @@ impl Tool for WebFetch {
                     media_type
                 };
                 ToolContent::Text(format!(
-                    "{} is a file ({kind}, {} bytes). It was stored as {}; Read opens it if it is of a kind that it knows.",
+                    "{} is a file ({kind}, {} bytes). It was saved as {}; Read can open it if the type is supported.",
                     page.url,
                     bytes.len(),
                     path.display()
@@ -184,7 +184,7 @@ impl Tool for WebFetch {
 }
 
 impl WebFetch {
-    /// What the model gets of a text: the page itself, or an answer from it.
+    /// The result for a text: the page itself, or an answer from it.
     async fn text(
         &self,
         page: &Fetched,
@@ -230,21 +230,21 @@ impl WebFetch {
                 Err(ToolError::Cancelled(reason)) => return Err(ToolError::Cancelled(reason)),
                 Err(error) => {
                     return Ok(format!(
-                        "{head}(The model that should have read it can't be asked: {error}) The page itself:\n\n{part}{more}"
+                        "{head}(The small model can't be called: {error}) The page itself:\n\n{part}{more}"
                     ));
                 }
             }
         }
         if part.trim().is_empty() {
             return Ok(format!(
-                "{head}(The page has no text. It may be made by scripts, which don't run here.)"
+                "{head}(The page has no text. It may be rendered by scripts, which are not run.)"
             ));
         }
         Ok(format!("{head}{part}{more}"))
     }
 }
 
-/// What stands above the text: where it is from, and that it is not from a person.
+/// The header of the text: its source, and that it is not from the user.
 fn heading(page: &Fetched, title: &str) -> String {
     let title = if title.is_empty() {
         String::new()
@@ -275,7 +275,7 @@ async fn picture(page: &Fetched, bytes: Vec<u8>) -> Result<Vec<ContentBlock>, To
     let url = page.url.clone();
     blocking(move || {
         let fitted = lathe_images::fit(&bytes).map_err(|error| {
-            ToolError::failed(format!("The picture {url} can't be shown: {error}."))
+            ToolError::failed(format!("The image {url} can't be shown: {error}."))
         })?;
         let encoded = base64::engine::general_purpose::STANDARD.encode(&fitted.bytes);
         Ok(vec![ContentBlock::image(fitted.media_type, encoded)])
@@ -307,7 +307,7 @@ async fn store(
 
 fn elsewhere(moved: &Moved, started: Instant) -> ToolOutput {
     let result = format!(
-        "{} redirects to another host ({} {}), which was not followed. To go there, call {NAME} with this address:\n{}",
+        "{} redirects to another host ({} {}), which was not followed. To follow it, call {NAME} with this URL:\n{}",
         moved.from, moved.code, moved.code_text, moved.to
     );
     let structured = facts(

@@ -18,7 +18,7 @@ pub const NAME: &str = "WebSearch";
 /// The shortest query, in characters.
 const SHORTEST: usize = 2;
 
-/// What a search brings, in the order in which it came.
+/// Parts of a search result, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SearchPart {
     /// Results.
@@ -32,7 +32,7 @@ pub enum SearchPart {
     Text(String),
 }
 
-/// What a search brought.
+/// A search result.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SearchAnswer {
     /// Its parts.
@@ -64,7 +64,7 @@ impl WebSearch {
     }
 }
 
-/// What is searched for.
+/// A search.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Input {
     /// The words to search for.

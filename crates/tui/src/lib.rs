@@ -146,7 +146,7 @@ async fn crashed(app: &mut App) -> Ended {
     Ended::Failed(message)
 }
 
-/// Takes the live area away, puts the terminal back and says how to go on.
+/// Takes the live area away, puts the terminal back and says how to continue.
 fn leave_screen(app: &mut App) {
     app.prompt.save_draft();
     if app.screen.full.is_some() {

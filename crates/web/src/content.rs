@@ -1,10 +1,10 @@
-//! What an answer is: a page, text, a picture or a file.
+//! The content of a response: a page, text, an image or a file.
 
 use crate::charset;
 use crate::html;
 use url::Url;
 
-/// What an answer holds.
+/// The content of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
     /// Text, and Markdown made of HTML.
@@ -13,7 +13,7 @@ pub enum Content {
         text: String,
         /// The title of the page.
         title: String,
-        /// What it was.
+        /// The original format.
         kind: Kind,
     },
     /// A picture.
@@ -22,14 +22,14 @@ pub enum Content {
     File {
         /// The bytes.
         bytes: Vec<u8>,
-        /// What the server says it is.
+        /// The content type that the server sent.
         media_type: String,
         /// How the names of such files end.
         extension: &'static str,
     },
 }
 
-/// What a text was.
+/// The original format of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A page that was made Markdown.

@@ -4,11 +4,11 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FetchError {
     /// It is no address.
-    #[error("{url} is not an address: {reason}")]
+    #[error("{url} is not a URL: {reason}")]
     NotAnAddress {
-        /// What was given.
+        /// The input.
         url: String,
-        /// What is wrong with it.
+        /// Why it is invalid.
         reason: String,
     },
     /// Another scheme than http and https.
@@ -16,7 +16,7 @@ pub enum FetchError {
     Scheme(String),
     /// The address has a name or a password in it.
     #[error(
-        "the address has a user name or a password in it; those aren't sent. Leave out what stands before the @"
+        "the address has a user name or a password in it; those aren't sent. Remove the part before the @"
     )]
     Credentials,
     /// The host is on this machine or in a private network.
@@ -26,7 +26,7 @@ pub enum FetchError {
     NotPublic {
         /// The host.
         host: String,
-        /// What it stands for.
+        /// The resolved address.
         address: String,
     },
     /// The name has no address.
@@ -47,7 +47,7 @@ pub enum FetchError {
     },
     /// The encrypted address doesn't answer, and the other one wasn't agreed to.
     #[error(
-        "{host} doesn't answer over https ({reason}), and http is not encrypted. Where that is acceptable, the user adds the host to webFetch.plainHttp in the settings"
+        "{host} doesn't answer over https ({reason}), and http is not encrypted. If that is acceptable, the user can add the host to webFetch.plainHttp in the settings"
     )]
     OnlyPlain {
         /// The host.
@@ -71,22 +71,22 @@ pub enum FetchError {
     #[error("no complete answer in {} s", .0.as_secs())]
     TimedOut(Duration),
     /// There is too much of it.
-    #[error("the answer has more than {} MB", .limit / 1_048_576)]
+    #[error("the response has more than {} MB", .limit / 1_048_576)]
     TooLarge {
         /// How much is taken.
         limit: usize,
     },
     /// There is too much of it once it is unpacked.
-    #[error("the answer has more than {} MB when it is unpacked", .limit / 1_048_576)]
+    #[error("the response has more than {} MB when decompressed", .limit / 1_048_576)]
     Bomb {
         /// How much is taken.
         limit: usize,
     },
     /// It is packed in a way that wasn't asked for.
-    #[error("the answer is packed as {0:?}, which was not asked for")]
+    #[error("the response is encoded as {0:?}, which was not requested")]
     Packed(String),
     /// It can't be unpacked.
-    #[error("the answer can't be unpacked: {0}")]
+    #[error("the response can't be decompressed: {0}")]
     Damaged(String),
     /// A client can't be made.
     #[error("{0}")]

@@ -16,7 +16,7 @@ use url::{Host, Url};
 
 /// Said to servers.
 const USER_AGENT: &str = concat!("Lathe/", env!("CARGO_PKG_VERSION"));
-/// What is wanted.
+/// A request.
 const ACCEPTED: &str = "text/markdown, text/html;q=0.9, */*;q=0.8";
 /// The longest address that is taken.
 const LONGEST_ADDRESS: usize = 8_192;
@@ -45,7 +45,7 @@ impl Default for Limits {
     }
 }
 
-/// What was agreed to for a host.
+/// The permissions of a host.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Access {
     /// It may be on this machine or in a private network.
@@ -65,7 +65,7 @@ pub struct Fetched {
     pub code_text: String,
     /// How many bytes were sent.
     pub bytes: usize,
-    /// What it holds.
+    /// Its content.
     pub content: Content,
 }
 
@@ -82,7 +82,7 @@ pub struct Moved {
     pub code_text: String,
 }
 
-/// What came of it.
+/// The result of a fetch.
 #[derive(Debug, Clone)]
 pub enum Outcome {
     /// A page.
@@ -120,7 +120,7 @@ pub struct Fetcher {
 }
 
 impl Fetcher {
-    /// For a network. The person's client certificate is never shown to a page.
+    /// For a network. The user's client certificate is never shown to a page.
     #[must_use]
     pub fn new(network: Network) -> Self {
         Self::with(network, Limits::default(), Arc::new(SystemLookup))
@@ -289,7 +289,7 @@ impl Fetcher {
     }
 }
 
-/// Reads an address as a person or a model writes it.
+/// Reads an address as the user or a model writes it.
 ///
 /// # Errors
 /// When it is none, or one that is never fetched.

@@ -1,4 +1,4 @@
-//! What reading a page must hold for any bytes: it ends, and what is written has no address that runs code.
+//! Properties of reading a page that hold for any bytes: it ends, and the output has no URL that runs code.
 
 use crate::content::Content;
 use url::Url;

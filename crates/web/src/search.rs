@@ -79,7 +79,7 @@ pub struct Backend {
     pub engine: Option<String>,
 }
 
-/// What is searched for.
+/// A search.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Query {
     /// The words.
@@ -97,7 +97,7 @@ pub struct Hit {
     pub title: String,
     /// Its address.
     pub url: String,
-    /// What it says, in short.
+    /// An excerpt.
     pub snippet: String,
 }
 
@@ -114,17 +114,17 @@ pub enum SearchError {
         service: &'static str,
         /// The status.
         status: u16,
-        /// What it says.
+        /// Its message.
         detail: String,
     },
     /// Too many searches.
-    #[error("{service} has had enough searches for now ({status}{detail}){}", .wait.as_deref().map(|wait| format!("; try again in {wait} s")).unwrap_or_default())]
+    #[error("{service} limits the rate of searches ({status}{detail}){}", .wait.as_deref().map(|wait| format!("; try again in {wait} s")).unwrap_or_default())]
     Limit {
         /// The service.
         service: &'static str,
         /// The status.
         status: u16,
-        /// What it says.
+        /// Its message.
         detail: String,
         /// How long to wait.
         wait: Option<String>,
@@ -136,7 +136,7 @@ pub enum SearchError {
         service: &'static str,
         /// The status.
         status: u16,
-        /// What it says.
+        /// Its message.
         detail: String,
     },
     /// It can't be reached.
@@ -148,11 +148,11 @@ pub enum SearchError {
         reason: String,
     },
     /// The answer isn't what it should be.
-    #[error("{service} gives an answer that can't be read: {reason}")]
+    #[error("{service} sent an invalid response: {reason}")]
     Malformed {
         /// The service.
         service: &'static str,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
 }
@@ -164,7 +164,7 @@ pub struct Request {
     pub url: Url,
     /// Headers.
     pub headers: Vec<(String, String)>,
-    /// What is posted; `None` for a GET.
+    /// The body of a POST; `None` for a GET.
     pub body: Option<Value>,
 }
 

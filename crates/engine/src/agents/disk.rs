@@ -44,7 +44,7 @@ pub(crate) struct Meta {
     pub(crate) worktree_note: Option<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) isolated: bool,
-    /// The record that a fork goes on from.
+    /// The record that a fork continues from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) forked_from: Option<RecordId>,
     #[serde(default)]

@@ -1,4 +1,4 @@
-//! Forks: agents that go on from where the conversation stands.
+//! Forks: agents that continue from where the conversation stands.
 //!
 //! A fork's first request has the same system prompt, the same tools and the same messages as its
 //! parent's, byte for byte; only the prompt at the end differs. So all forks of one answer read the

@@ -1,4 +1,4 @@
-//! Messages to agents: to those that run, and to those that are over, which go on with the message.
+//! Messages to agents: to those that run, and to those that are over, which continue with the message.
 
 use crate::agents::order::{add_hooks, child_token, new_worktree, order_prompt};
 use crate::agents::run::Ready;
@@ -216,10 +216,11 @@ async fn folder_again(shared: &ConversationShared, entry: &Entry, state: &State)
             None => Folder {
                 worktree: None,
                 briefing: Some(
-                    "Your worktree is gone; you work in the original folder now.".to_owned(),
+                    "Your worktree no longer exists; you now work in the original folder."
+                        .to_owned(),
                 ),
                 note: Some(format!(
-                    "Its worktree {} is gone, so it works in your folder now.",
+                    "Its worktree {} no longer exists, so it now works in your folder.",
                     path.display()
                 )),
             },
@@ -259,7 +260,7 @@ async fn history(
 ) -> Result<Vec<Arc<lathe_protocol::record::Record>>, ToolError> {
     if shared.session.agents.writer.is_none() {
         return Err(ToolError::failed(
-            "This session keeps no transcripts, so a finished agent can't go on. Start a new one.",
+            "This session keeps no transcripts, so a finished agent can't be resumed. Start a new one.",
         ));
     }
     let own = shared.session.agents.paths.agent_transcript(&entry.id);

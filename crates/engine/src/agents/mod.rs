@@ -70,7 +70,7 @@ pub(crate) enum AgentError {
         "{MOST_LIVE} agents are running already, which is the limit. Wait for one to finish (you get a notification), or stop one with TaskStop."
     )]
     TooMany,
-    #[error("Agent {0} is being woken already.")]
+    #[error("Agent {0} is already being resumed.")]
     Waking(AgentId),
     #[error("The agent's transcript can't be written: {0}.")]
     Transcript(#[from] lathe_session::SessionError),
@@ -336,7 +336,7 @@ pub(crate) struct State {
     /// Whether it works in a worktree, also when that was removed because nothing was in it.
     pub(crate) isolated: bool,
     pub(crate) model: String,
-    /// The record of the main transcript that a fork goes on from.
+    /// The record of the main transcript that a fork continues from.
     pub(crate) forked_from: Option<RecordId>,
     started: Instant,
     /// The calls that it made, so that what they left running ends with it.
@@ -530,7 +530,7 @@ fn changes(before: &[(String, String)], now: &[(String, String)]) -> Option<Stri
         .iter()
         .filter(|(name, _)| !now.iter().any(|(other, _)| other == name));
     add(
-        "Types of agents that are no longer there:",
+        "Removed types of agents:",
         gone.map(|(name, _)| format!("\n- {name}")).collect(),
     );
     (!text.is_empty()).then_some(text)

@@ -1,7 +1,7 @@
 //! Lines of background commands that reach the conversation as they come.
 //!
 //! Lines are gathered for a moment and told together; how many lines, how long, and how often is bounded.
-//! A command that goes on printing beyond that is watched no longer, and the model gets a note.
+//! A command that continues printing beyond that is watched no longer, and the model gets a note.
 
 use crate::agents::notice::{self, Notice};
 use crate::conversation::ConversationShared;

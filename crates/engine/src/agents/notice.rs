@@ -1,6 +1,6 @@
 //! Notifications: how the end of background work enters the conversation.
 //!
-//! A notification is a prompt that the model sees and the person doesn't. It waits in the queue of the
+//! A notification is a prompt that the model sees and the user doesn't. It waits in the queue of the
 //! conversation that started the work, and wakes it when it is idle. Several that wait together become
 //! one turn.
 

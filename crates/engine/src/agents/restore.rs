@@ -118,7 +118,7 @@ impl Agents {
     }
 }
 
-/// What becomes of the worktree of an agent that was interrupted.
+/// Removes the worktree of an interrupted agent if it has no changes; otherwise returns a note about it.
 async fn conclude(git: &Git, path: &Path) -> Option<String> {
     match Worktree::find(git, path).await?.conclude(None).await {
         Conclusion::Removed => None,
@@ -152,6 +152,6 @@ fn told(untold: &[std::sync::Arc<Entry>]) -> Option<String> {
     if untold.len() > MOST_NAMED {
         let _ = write!(text, "\n- and {} more.", untold.len() - MOST_NAMED);
     }
-    text.push_str("\nSendMessage wakes one and lets it go on where it was.");
+    text.push_str("\nSendMessage resumes one where it stopped.");
     Some(text)
 }

@@ -280,7 +280,7 @@ fn finish(
         }
         .text();
         let mut prompt = notice::prompt(entry.id.as_str(), text);
-        // A person or host who ended it needs no answer; the model learns of it with the next words.
+        // The user or host who ended it needs no answer; the model learns of it with the next words.
         prompt.context_only = status == AgentStatus::Killed;
         parent.enqueue(prompt);
     }
@@ -388,11 +388,11 @@ fn said(text: &str) -> String {
 fn reason_of(reason: TerminalReason, why: &str) -> String {
     match reason {
         TerminalReason::MaxTurns => format!(
-            "It reached its limit of steps ({why}). SendMessage lets it go on, or give it a smaller order."
+            "It reached its limit of steps ({why}). Resume it with SendMessage, or start one with a smaller task."
         ),
-        TerminalReason::BudgetExhausted => format!(
-            "What this session may spend is spent ({why}); agents spend from the same budget."
-        ),
+        TerminalReason::BudgetExhausted => {
+            format!("The session's budget is used up ({why}); agents share it.")
+        }
         _ => format!("It failed: {why}."),
     }
 }

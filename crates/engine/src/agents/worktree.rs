@@ -115,10 +115,10 @@ async fn furnish(
 /// Why there can be no worktree.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WorktreeError {
-    #[error("{0}, so there can be no worktree. Start the agent without isolation.")]
+    #[error("{0}, so a worktree can't be created. Start the agent without isolation.")]
     NotTrusted(#[from] NotTrusted),
     #[error(
-        "{} can't be used by git ({source}), so there can be no worktree. Start the agent without isolation.",
+        "{} can't be used by git ({source}), so a worktree can't be created. Start the agent without isolation.",
         folder.display()
     )]
     Unusable { folder: PathBuf, source: GitError },
@@ -131,7 +131,7 @@ pub(crate) enum WorktreeError {
         folder: PathBuf,
         source: std::io::Error,
     },
-    #[error("git can't make a worktree: {0}")]
+    #[error("git can't create a worktree: {0}")]
     Add(#[source] GitError),
     #[error("There is no worktree: {0}.")]
     Hook(#[from] WorktreeRefused),
@@ -240,13 +240,13 @@ impl Worktree {
     pub(crate) fn briefing(&self, parent: &Path) -> String {
         if self.git.is_none() {
             return format!(
-                "You work in a folder of your own: {}. It takes the place of {}: translate paths that you were told, and write only in your folder.",
+                "You work in your own folder: {}. It replaces {}: translate the paths in your task, and write only in your folder.",
                 self.path.display(),
                 parent.display()
             );
         }
         let mut text = format!(
-            "You work in a git worktree of your own: {} (branch {}). It is a copy of {}. Paths that you were told or that stand in the conversation may lie in the original: translate them to the worktree, read a file again before you change it, and write only in the worktree.",
+            "You work in your own git worktree: {} (branch {}). It is a copy of {}. Paths in your task or in the conversation may be in the original: translate them to the worktree, read a file again before you change it, and write only in the worktree.",
             self.path.display(),
             self.branch,
             parent.display()
@@ -340,13 +340,13 @@ impl Worktree {
         };
         match self.is_changed(trusted, files).await {
             Ok(true) => return kept("Its changes are"),
-            Err(_) => return kept("It could not be looked at, so its files stay"),
+            Err(_) => return kept("It could not be checked, so its files were kept"),
             Ok(false) => {}
         }
         let shown = self.path.to_string_lossy();
         if let Err(error) = git(trusted, &self.repository, &["worktree", "remove", &shown]).await {
             return kept(&format!(
-                "git didn't remove it ({error}), so its files stay"
+                "git didn't remove it ({error}), so its files were kept"
             ));
         }
         let _ = std::fs::remove_file(sweep::lock_of(&self.path));
@@ -390,7 +390,7 @@ mod tests {
             .to_owned()
     }
 
-    /// git in a folder that a person trusted.
+    /// git in a folder that the user trusted.
     fn trusted(folder: &Path) -> Git {
         Git::new(&context(folder), folder).unwrap()
     }
@@ -655,7 +655,7 @@ mod tests {
         .await
         .unwrap_err();
         assert!(
-            taken.to_string().contains("git can't make a worktree"),
+            taken.to_string().contains("git can't create a worktree"),
             "{taken}"
         );
     }

@@ -118,7 +118,7 @@ impl Executor {
         !self.running.is_empty()
     }
 
-    /// Stops the running calls that a person's new words make pointless (waiting for something).
+    /// Stops the running calls that the user's new words make pointless (waiting for something).
     pub(crate) fn interrupt_waiting(&self) {
         for slot in &self.slots {
             if matches!(

@@ -115,7 +115,7 @@ pub(crate) struct CallResult {
     pub(crate) ending: Option<CallEnding>,
     /// Text of hooks for the model.
     pub(crate) added_context: Vec<String>,
-    /// The run time of the tool itself, without waiting for a person's answer.
+    /// The run time of the tool itself, without waiting for the user's answer.
     pub(crate) elapsed: Duration,
     /// Whether the tool was started and may have changed something.
     pub(crate) had_effects: bool,
@@ -225,7 +225,7 @@ impl CallEnvironment {
             let message = panic_message(panic.as_ref());
             tracing::error!(tool = name, message, "a tool panicked");
             let mut result = CallResult::failure(format!(
-                "{name} crashed ({message}): this is a bug in it. Its effects are unknown; check them before you go on, or use another tool."
+                "{name} crashed ({message}): this is a bug in it. Its effects are unknown; check them before you continue, or use another tool."
             ));
             result.had_effects = true;
             result

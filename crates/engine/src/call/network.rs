@@ -141,7 +141,7 @@ struct Asker {
     agent_id: Option<AgentId>,
 }
 
-/// Asks whoever answers the questions of these calls.
+/// Asks the answerer of these calls.
 fn asking(calls: &CallEnvironment) -> AskHost {
     let asker = Arc::new(Asker {
         questions: Arc::clone(&calls.questions),
@@ -159,9 +159,7 @@ async fn answer(calls: &Asker, wanted: &Wanted) -> HostAnswer {
     match calls.permissions.mode() {
         PermissionMode::BypassPermissions => return HostAnswer::Allow,
         PermissionMode::DontAsk => {
-            return HostAnswer::Deny(
-                "no rule allows it, and the mode dontAsk asks nobody".to_owned(),
-            );
+            return HostAnswer::Deny("no rule allows it, and mode dontAsk never asks".to_owned());
         }
         _ => {}
     }
@@ -191,13 +189,13 @@ async fn answer(calls: &Asker, wanted: &Wanted) -> HostAnswer {
         | Answer::HookReply(PermissionReply::Deny { message, .. }) => {
             let said = message.trim();
             HostAnswer::Deny(if said.is_empty() {
-                "the person said no".to_owned()
+                "the user refused".to_owned()
             } else {
-                format!("the person said no: {said}")
+                format!("the user refused: {said}")
             })
         }
         Answer::NobodyToAsk | Answer::Withdrawn => {
-            HostAnswer::Deny("no rule allows it, and nobody can be asked".to_owned())
+            HostAnswer::Deny("no rule allows it, and there is no user to ask".to_owned())
         }
     }
 }
@@ -205,7 +203,7 @@ async fn answer(calls: &Asker, wanted: &Wanted) -> HostAnswer {
 fn question(calls: &Asker, wanted: &Wanted) -> PermissionRequest {
     let reason = DecisionReason::Other {
         reason: format!(
-            "a command in the sandbox wants to reach {}, port {}",
+            "a sandboxed command connects to {}, port {}",
             wanted.host, wanted.port
         ),
     };
@@ -225,7 +223,7 @@ fn question(calls: &Asker, wanted: &Wanted) -> PermissionRequest {
         tool_name: "WebFetch".to_owned(),
         input: json!({
             "url": format!("https://{}:{}/", wanted.host, wanted.port),
-            "prompt": "A command in the sandbox wants to reach this host.",
+            "prompt": "A sandboxed command connects to this host.",
         }),
         tool_use_id: ToolUseId::from(wanted.command.clone()),
         permission_suggestions: suggestion,

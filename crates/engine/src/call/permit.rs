@@ -1,7 +1,7 @@
-//! The permission of a call: rules and mode, then the PreToolUse hook, then the classifier, then a person.
+//! The permission of a call: rules and mode, then the PreToolUse hook, then the classifier, then the user.
 //!
 //! A call is decided by one snapshot of the permissions, taken when it gets here. The snapshot is not that of
-//! the step: a rule that a person gives while the step runs is in effect for its next calls. An input that a
+//! the step: a rule that the user gives while the step runs is in effect for its next calls. An input that a
 //! person changed is decided again, by the rules as they are then.
 
 use crate::call::pipeline::Pipeline;
@@ -192,7 +192,7 @@ impl Pipeline {
         }
     }
 
-    /// A person or a hook allowed the call, perhaps with another input and with rules for later calls.
+    /// The user or a hook allowed the call, perhaps with another input and with rules for later calls.
     async fn allowed(
         &self,
         mut prepared: Box<dyn PreparedCall>,
@@ -206,7 +206,7 @@ impl Pipeline {
             && input != *prepared.input()
         {
             prepared = self.prepare(input).await?;
-            // A person may change what runs, but not past a deny rule; a hook only into a call that a hook may
+            // The user may change what runs, but not past a deny rule; a hook only into a call that a hook may
             // approve.
             let ruling = self.rule(prepared.as_ref(), &permissions.snapshot());
             let refused = match ruling.decision {
@@ -239,7 +239,7 @@ impl Pipeline {
             .await
     }
 
-    /// Asks a person whether a command that the sandbox stopped may run outside. No hook may say yes.
+    /// Asks the user whether a command that the sandbox stopped may run outside. No hook may say yes.
     pub(super) async fn leave_sandbox(
         &self,
         input: &Value,
@@ -300,7 +300,7 @@ impl Pipeline {
             .permission_denied(self.name(), input, &self.id, &reason.text())
             .await;
         let message = if again {
-            format!("{message}\n\nA hook says that you may try this call again.")
+            format!("{message}\n\nA hook allows you to retry this call.")
         } else {
             message
         };
@@ -340,7 +340,7 @@ fn with_hook(
         }
         (HookDecision::Ask, Decision::Allow { .. }) => {
             let hint = format!(
-                "A hook requires confirmation for this call ({}), and nobody can confirm it here.",
+                "A hook requires confirmation for this call ({}), and there is no user to confirm it.",
                 reason.as_deref().unwrap_or(&name)
             );
             let reason = DecisionReason::Hook { name, reason };
@@ -372,14 +372,14 @@ fn with_hook(
     }
 }
 
-/// The text for the model when a question to the person can't be asked.
+/// The text for the model when a question to the user can't be asked.
 fn person_hint(tool: &str) -> Option<String> {
     match tool {
         lathe_tools::ask_user_question::NAME => Some(
-            "Nobody can answer questions here. Decide yourself: take the answer that you would recommend, say that you took it, and continue.".to_owned(),
+            "There is no user to answer questions. Choose the answer that you would recommend, say so, and continue.".to_owned(),
         ),
         lathe_tools::plan_mode::EXIT => Some(
-            "Nobody can approve the plan here. Give it as your answer and end your turn.".to_owned(),
+            "There is no user to approve the plan. Give it as your answer and end your turn.".to_owned(),
         ),
         _ => None,
     }

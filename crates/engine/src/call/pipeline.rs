@@ -38,7 +38,7 @@ struct Hooked {
     added_context: Vec<String>,
 }
 
-/// What a command runs in.
+/// The sandbox or confinement of a command.
 #[derive(Default)]
 struct Bounds {
     sandbox: Option<Arc<SandboxedRun>>,
@@ -141,7 +141,7 @@ impl Pipeline {
             .is_some_and(|hook| hook.decision == HookDecision::Defer)
         {
             let call = json!({"id": self.id, "name": self.name(), "input": prepared.input()});
-            let mut result = CallResult::failure("The call was put off; the host will run it.");
+            let mut result = CallResult::failure("The call was deferred; the host will run it.");
             result.is_error = false;
             result.ending = Some(CallEnding::Deferred { call });
             return Err(Box::new(result));
@@ -153,7 +153,7 @@ impl Pipeline {
         })
     }
 
-    /// Runs the tool, again without confinement if the kernel stopped it and a person allows that.
+    /// Runs the tool, again without confinement if the kernel stopped it and the user allows that.
     async fn execute(&self, permitted: Permitted) -> Executed {
         let Permitted {
             prepared,

@@ -63,7 +63,7 @@ pub(crate) fn shorten(text: &str, folder: &Path, call: &ToolUseId, index: usize)
         Err(error) => {
             let _ = write!(
                 shortened,
-                "The output is too large to show ({} bytes, {lines} lines) and could not be kept in {} ({error}). Run it again in a way that prints less.\nIt begins:\n{preview}",
+                "The output is too large to show ({} bytes, {lines} lines) and could not be saved in {} ({error}). Run it again in a way that prints less.\nIt begins:\n{preview}",
                 text.len(),
                 folder.display()
             );
@@ -166,6 +166,6 @@ mod tests {
     fn a_folder_that_can_not_be_written_is_said() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let fitted = fit("x".repeat(100).into(), Some(10), file.path(), &"t".into());
-        assert!(fitted.text().contains("could not be kept"));
+        assert!(fitted.text().contains("could not be saved"));
     }
 }

@@ -50,7 +50,7 @@ impl Pipeline {
         }))
     }
 
-    /// Whether a command that the sandbox stopped may be offered to a person to run outside.
+    /// Whether a command that the sandbox stopped may be offered to the user to run outside.
     pub(super) fn may_leave_sandbox(&self) -> bool {
         let context = self.calls.permissions.snapshot();
         !context.sandbox.stays

@@ -243,7 +243,7 @@ pub(crate) fn add(registry: &mut ToolRegistry, deferred: &Arc<DeferredTools>) {
         .to_owned();
     if !waiting.is_empty() {
         description.push_str(&format!(
-            " Always there to be loaded: {}.",
+            " Always available to load: {}.",
             waiting.join(", ")
         ));
     }
@@ -298,13 +298,13 @@ impl Tool for ToolSearch {
         let found = self.deferred.search(&input.query, most);
         if found.is_empty() {
             return Err(ToolError::failed(format!(
-                "No tool fits {:?}. Use other words, or select:NAME with a name from the list you were given.",
+                "No tool matches {:?}. Use other keywords, or select:NAME with a name from the list.",
                 input.query
             )));
         }
         let names: Vec<&str> = found.iter().map(|tool| tool.name.as_str()).collect();
         let text = format!(
-            "Loaded, to be called from now on:\n{}",
+            "Loaded; you can call these now:\n{}",
             serde_json::to_string(&found).unwrap_or_default()
         );
         let structured = json!({"matches": names, "query": input.query});

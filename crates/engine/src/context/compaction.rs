@@ -33,9 +33,9 @@ use tokio_util::sync::CancellationToken;
 const MAX_TRIES: u32 = 3;
 /// Tokens that a summary may have.
 const MOST_SUMMARY_TOKENS: u32 = 20_000;
-/// What stands before the person's last words in a summary, and what may stand behind them.
+/// The text before the user's last message in a summary, and the text that may follow it.
 const LAST_WORDS: &str = "\n\nThe user's last message, verbatim:\n";
-const GO_ON: &str = "\n\nGo on with the work where it stood, without asking and without commenting on this summary.";
+const GO_ON: &str = "\n\nContinue the work where it stopped, without asking and without commenting on this summary.";
 
 /// Why a compaction did not happen.
 #[derive(Debug, thiserror::Error)]
@@ -44,7 +44,7 @@ pub(crate) enum CompactionError {
     Nothing,
     #[error("the model gave an empty summary")]
     Empty,
-    #[error("the summary would not make the conversation shorter by enough")]
+    #[error("the summary would not shorten the conversation enough")]
     NoProgress,
     #[error("{0}")]
     Model(#[from] ModelError),
@@ -356,7 +356,7 @@ fn keep_after(conversation: &mut Conversation, Kept { kept, decisions }: Kept) {
     }
 }
 
-/// The last words of the person that are in the conversation, for the new beginning: whole, or not at all.
+/// The last words of the user that are in the conversation, for the new beginning: whole, or not at all.
 /// Words that are more than half of the window stay only in the summary, and that only if the model has
 /// answered them.
 fn last_words(conversation: &mut Conversation) -> Result<Option<String>, CompactionError> {
@@ -381,7 +381,7 @@ fn last_words(conversation: &mut Conversation) -> Result<Option<String>, Compact
     Ok(None)
 }
 
-/// What a person said in a message. After an earlier compaction that may be in its summary.
+/// The user's text in a message. After an earlier compaction it may be in the summary.
 fn words_of(message: &Message) -> Option<String> {
     let blocks = message.content.clone().into_blocks();
     let words: Vec<ContentBlock> = blocks

@@ -1,6 +1,6 @@
 //! The git that Lathe itself runs, and the status that it shows to the model.
 //!
-//! A repository's own configuration can run programs, so there is a [`Git`] only for a repository that a person
+//! A repository's own configuration can run programs, so there is a [`Git`] only for a repository that the user
 //! trusted. In other folders the branch is read from git's files and the rest is not shown.
 //!
 //! Asking git takes longer than a first request may wait, so it is asked beside everything else. What

@@ -27,7 +27,7 @@ const LONGEST_DESCRIPTION: usize = 160;
 /// The prompt.
 pub(crate) const PROMPT: &str = include_str!("../../prompts/lean.md");
 
-/// What is said of a tool.
+/// The short description of a tool.
 #[derive(Debug, Deserialize)]
 struct Short {
     description: String,
@@ -179,7 +179,7 @@ pub(crate) fn follow_window(conversation: &mut Conversation) {
     conversation
         .context
         .prefix
-        .expect("the model has a window of another size");
+        .expect("the model's context window has a different size");
 }
 
 #[cfg(test)]

@@ -34,10 +34,10 @@ use std::collections::HashSet;
 const MOST_KEPT_FOR_OUTPUT: u64 = 20_000;
 /// How far below the effective window compaction begins.
 const COMPACTION_MARGIN: u64 = 13_000;
-/// How far below that the person is warned.
+/// How far below that the user is warned.
 const WARNING_MARGIN: u64 = 20_000;
 
-/// The smallest window that a person can ask for.
+/// The smallest window that the user can ask for.
 const LEAST_WINDOW: u64 = 10_000;
 
 /// A model's window and the limits that follow from it.
@@ -62,7 +62,7 @@ impl Windows {
         }
     }
 
-    /// The same with what a person says about compaction: a smaller window, an earlier percentage.
+    /// The same with what the user says about compaction: a smaller window, an earlier percentage.
     #[must_use]
     pub fn limited(mut self, compaction: Compaction) -> Self {
         if let Some(window) = compaction.window {
@@ -94,7 +94,7 @@ impl Windows {
             .map_or(usual, |percent| usual.min(self.window * percent / 100))
     }
 
-    /// Where the person is warned.
+    /// Where the user is warned.
     #[must_use]
     pub fn warn_at(self) -> u64 {
         let compact_at = self.compact_at();
@@ -143,9 +143,9 @@ pub(crate) struct RoomState {
     pub(crate) failures: u32,
     /// Whether the provider has counted nothing since the last compaction.
     pub(crate) unproven: bool,
-    /// Whether the person was warned that the window fills up.
+    /// Whether the user was warned that the window fills up.
     pub(crate) warned: bool,
-    /// Whether the person was told that the fixed part alone is too large.
+    /// Whether the user was told that the fixed part alone is too large.
     pub(crate) told_no_room: bool,
     /// Counts that the provider refused, in a row.
     pub(crate) count_failures: u32,

@@ -27,7 +27,7 @@ impl fmt::Display for Changed {
             Self::Model => f.write_str("the model changed"),
             Self::Tools => f.write_str("the tools changed"),
             Self::System => f.write_str("the system prompt changed"),
-            Self::Thinking => f.write_str("the way of thinking changed"),
+            Self::Thinking => f.write_str("the thinking settings changed"),
             Self::Message(index) => write!(f, "message {index} changed"),
             Self::Shorter(length) => write!(f, "the conversation was cut to {length} messages"),
         }

@@ -132,7 +132,10 @@ impl PromptParts {
         let at = &self.surroundings;
         let mut text = format!("Surroundings:\n- Working folder: {}\n", at.cwd.display());
         for root in &at.other_roots {
-            text.push_str(&format!("- Also to be worked in: {}\n", root.display()));
+            text.push_str(&format!(
+                "- Additional working folders: {}\n",
+                root.display()
+            ));
         }
         match &at.git_branch {
             Some(branch) => text.push_str(&format!("- Git repository, branch {branch}\n")),
@@ -143,7 +146,7 @@ impl PromptParts {
             at.platform, at.shell, at.date, at.model
         ));
         if !self.style.is_empty() {
-            text.push_str("\n\nHow to talk in this session:\n");
+            text.push_str("\n\nOutput style of this session:\n");
             text.push_str(self.style.trim());
         }
         if let Some(language) = &self.language {

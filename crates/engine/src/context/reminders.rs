@@ -35,7 +35,7 @@ pub(crate) struct Reminders {
 }
 
 impl Reminders {
-    /// Asks git, beside everything else, if a person trusted the repository.
+    /// Asks git, beside everything else, if the user trusted the repository.
     pub(crate) fn ask_git(&mut self, context: &PermissionContext, folder: &Path) {
         if context.tells_git_status
             && let Ok(git) = Git::new(context, folder)
@@ -137,7 +137,7 @@ fn stale_todos(conversation: &mut Conversation) -> Option<String> {
     ))
 }
 
-/// A word when much of what may be spent is spent: to the model, and to the person.
+/// A word when much of what may be spent is spent: to the model, and to the user.
 fn budget_left(conversation: &mut Conversation) -> Option<String> {
     let limits = conversation.fixed.limits;
     let share = spent_percent(conversation.ledger.totals(), &limits)?;
@@ -146,7 +146,7 @@ fn budget_left(conversation: &mut Conversation) -> Option<String> {
         return None;
     }
     conversation.context.reminders.budget_marks = marks;
-    let text = format!("About {share} % of what this session may spend is spent.");
+    let text = format!("About {share} % of this session's budget is used.");
     conversation
         .shared
         .events

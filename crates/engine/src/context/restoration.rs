@@ -116,7 +116,7 @@ fn agents_text(conversation: &Conversation) -> Option<String> {
 }
 
 fn running_tasks(conversation: &Conversation) -> Option<String> {
-    let mut text = "Commands that still run in the background:".to_owned();
+    let mut text = "Commands still running in the background:".to_owned();
     let mut any = false;
     for command in conversation.shared.tools.shell.background().list() {
         if matches!(command.status, BackgroundStatus::Running) {
@@ -145,7 +145,7 @@ fn touched_texts(conversation: &Conversation) -> Vec<String> {
                 .filter(|file| matches!(file.reason, Reason::Folder { .. } | Reason::Rule { .. }))
                 .map(|file| {
                     format!(
-                        "Instructions that hold for a part of the project, from {}:\n{}",
+                        "Instructions for a part of the project, from {}:\n{}",
                         file.path.display(),
                         file.text_with_notice()
                     )

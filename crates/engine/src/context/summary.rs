@@ -161,7 +161,7 @@ pub(crate) fn with_directive(
 ) -> EncodedMessages {
     let mut kept: Vec<EncodedMessage> = messages.get(skip..).unwrap_or_default().to_vec();
     if skip > 0 {
-        // A conversation begins with the person, and a result needs its call.
+        // A conversation begins with the user, and a result needs its call.
         while kept
             .first()
             .is_some_and(|first| first.role == Role::Assistant || starts_with_result(first))

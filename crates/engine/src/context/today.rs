@@ -1,4 +1,4 @@
-//! Today's date where the person is.
+//! Today's date where the user is.
 //!
 //! The time zone is read from the one file that describes it. A library that knows all zones by name
 //! looks at hundreds of files first, which is a good part of a start.

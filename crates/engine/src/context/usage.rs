@@ -28,7 +28,7 @@ pub struct ContextUsage {
     pub max_output: u64,
     /// Whether the window is so small that a short prompt and few tools are sent.
     pub lean: bool,
-    /// Where the conversation is compacted, and where the person is warned.
+    /// Where the conversation is compacted, and where the user is warned.
     #[serde(flatten)]
     pub thresholds: ContextThresholds,
     /// The model.
@@ -39,12 +39,12 @@ pub struct ContextUsage {
     pub api_usage: Option<lathe_protocol::usage::Usage>,
 }
 
-/// Where the conversation is compacted, and where the person is warned.
+/// Where the conversation is compacted, and where the user is warned.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct ContextThresholds {
     /// Tokens at which the conversation is compacted.
     pub compact_at: u64,
-    /// Tokens at which the person is warned.
+    /// Tokens at which the user is warned.
     pub warn_at: u64,
     /// Whether the conversation is compacted without a command.
     pub auto_compact: bool,
@@ -62,7 +62,7 @@ pub struct ContextPart {
 }
 
 impl ContextUsage {
-    /// What a person is told about a small window.
+    /// The notice about a small window.
     pub const LEAN: &str = "lean set: the window is small, so a short prompt and few tools are sent; the model loads the others with ToolSearch";
 
     /// Tokens that the next request has.

@@ -100,7 +100,7 @@ impl Conversation {
             if arrival == Arrival::First {
                 return Err(done);
             }
-            // The turn that runs goes on; these words stay as they are.
+            // The turn that runs continues; these words stay as they are.
             if let Done::Ended { message, .. } = done {
                 self.shared.events.notice(NoticeLevel::Warning, message);
             }
@@ -144,7 +144,7 @@ impl Conversation {
         ))
     }
 
-    /// Writes the record of accepted words. Refused words are kept for the person, not for the model.
+    /// Writes the record of accepted words. Refused words are kept for the user, not for the model.
     async fn keep_prompt(&mut self, prompt: Prompt, refused: bool) -> Result<(), Done> {
         let noted = prompt.clone();
         let mut record = self.records.user(self.tip, prompt.content);
@@ -193,7 +193,7 @@ impl Conversation {
         }
     }
 
-    /// A hook refused the words: a turn doesn't start with them; one that runs goes on without them.
+    /// A hook refused the words: a turn doesn't start with them; one that runs continues without them.
     fn refuse(&self, arrival: Arrival, reason: &str) -> Result<(), Done> {
         self.shared.events.notice(
             NoticeLevel::Warning,
@@ -232,7 +232,7 @@ fn ended(reason: TerminalReason, message: String) -> Done {
 
 fn not_written(error: &SessionError) -> Done {
     let advice = error.hint().unwrap_or_else(|| {
-        "make that folder writable, choose another with LATHE_CONFIG_DIR, or go without a transcript (--no-session-persistence)".to_owned()
+        "make that folder writable, choose another with LATHE_CONFIG_DIR, or run without a transcript (--no-session-persistence)".to_owned()
     });
     let message = format!(
         "The prompt could not be written to the transcript, so it was not sent: {error}\nhint: {advice}"

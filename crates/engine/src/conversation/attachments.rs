@@ -204,7 +204,7 @@ fn listing(path: &Path, shown: &str) -> Option<String> {
     names.sort();
     let more = names.len().saturating_sub(MOST_ENTRIES);
     names.truncate(MOST_ENTRIES);
-    let mut text = format!("The user mentioned the folder {shown}. It holds:\n");
+    let mut text = format!("The user mentioned the folder {shown}. It contains:\n");
     text.push_str(&names.join("\n"));
     if more > 0 {
         let _ = write!(text, "\n[{more} more entries]");
@@ -220,7 +220,7 @@ fn excerpt(path: &Path, shown: &str, lines: Option<(usize, usize)>) -> Option<St
     file.take(MOST_READ).read_to_end(&mut bytes).ok()?;
     if bytes.contains(&0) {
         return Some(format!(
-            "The user mentioned {shown}, which is not a text. Read it if a tool can."
+            "The user mentioned {shown}, which is not a text file. Read it if a tool can."
         ));
     }
     let text = String::from_utf8_lossy(&bytes);

@@ -40,7 +40,7 @@ pub(super) fn condition(
     }))
 }
 
-/// What a call touches, by its name and input.
+/// The subject of a call, by its name and input.
 fn subject(name: &str, input: &Value, tools: &ToolContext) -> Subject {
     let text = |key: &str| input.get(key).and_then(Value::as_str);
     let folder = || tools.working_folder.read().clone();

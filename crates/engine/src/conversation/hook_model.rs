@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 
 /// How many model calls an agent hook may make.
 const AGENT_TURNS: u32 = 50;
-/// What an agent hook is told that stopped without a verdict.
+/// The prompt for an agent hook that stopped without a verdict.
 const MISSING_VERDICT: &str =
     "You have not given your verdict. Call GiveVerdict now, with what you know.";
 /// The tools of an agent hook.

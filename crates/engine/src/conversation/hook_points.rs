@@ -82,7 +82,7 @@ impl Moment {
         self.effort.as_deref().unwrap_or("high")
     }
 
-    /// What is the same for all hooks.
+    /// The fields common to all hooks.
     fn environment(&self, session: SessionId) -> BTreeMap<String, String> {
         [
             ("CLAUDE_CODE_SESSION_ID", session.to_string()),
@@ -330,7 +330,7 @@ impl HookPoints {
         fired.await.unwrap_or_default()
     }
 
-    /// A person's command became words. Hooks may add to them, or refuse them.
+    /// The user's command became words. Hooks may add to them, or refuse them.
     pub(crate) async fn user_prompt_expansion(
         &self,
         command: &str,
@@ -351,7 +351,7 @@ impl HookPoints {
         fired.await.unwrap_or_default()
     }
 
-    /// The model wants to stop. `block` says why it must go on, if it must.
+    /// The model wants to stop. `block` says why it must continue, if it must.
     pub(crate) async fn stop(
         &self,
         last_text: &str,
@@ -648,7 +648,7 @@ impl HookPoints {
         .await;
     }
 
-    /// The person is notified of something.
+    /// The user is notified of something.
     pub(crate) async fn notification(&self, kind: &str, message: &str) {
         let fields = || json!({"notification_type": kind, "message": message, "title": "Lathe"});
         self.fire(

@@ -108,7 +108,7 @@ fn configured(settings: &Resolved, plugins: &LoadedPlugins, permissions: &Permis
     let mut servers = Servers::new(&named, &[]);
     if named.len() < all {
         servers.problems.push(
-            "language servers are not started here, because nobody trusted this folder: they run programs that a project names. `lathe trust add` trusts it"
+            "language servers are not started, because this folder is not trusted: they run programs that a project names. Trust it with `lathe trust add`"
                 .to_owned(),
         );
     }

@@ -75,10 +75,9 @@ pub(crate) fn update_documents(conversation: &mut Conversation, turn: RecordId) 
             let to = shared.clone();
             let written = lathe_spawn::blocking(move || update.write(&to.tools, &text, turn));
             match written.await {
-                Ok(Ok(())) => shared.events.notice(
-                    NoticeLevel::Info,
-                    format!("{shown} was brought up to date."),
-                ),
+                Ok(Ok(())) => shared
+                    .events
+                    .notice(NoticeLevel::Info, format!("{shown} was updated.")),
                 Ok(Err(error)) => tracing::info!(%error, "a document was not brought up to date"),
                 Err(error) => tracing::error!(%error, "updating a document failed"),
             }

@@ -1,4 +1,4 @@
-//! Plan mode: looking and thinking first, with a plan that a person agrees to.
+//! Plan mode: looking and thinking first, with a plan that the user agrees to.
 //!
 //! The plan is a file of its own, `<config home>/plans/<three words>-<id>.md`. Both come from the
 //! session's id, so a session that is taken up again, or whose conversation was compacted, finds its
@@ -157,7 +157,7 @@ impl ConversationShared {
         Ok(self.plan_state())
     }
 
-    /// Leaves plan mode after a person agreed. The mode is theirs; where they named none, the one that
+    /// Leaves plan mode after the user agreed. The mode is theirs; where they named none, the one that
     /// was on before.
     pub(crate) fn leave_plan_mode(&self) -> PermissionMode {
         let now = self.permissions.mode();
@@ -211,17 +211,16 @@ pub(crate) fn plan_reminder(conversation: &mut Conversation) -> Option<String> {
     let file = conversation.shared.open_plan_file();
     if conversation.shared.role.place().is_some() {
         return Some(
-            "Plan mode is on: only reading is possible. Look and report; change nothing."
-                .to_owned(),
+            "Plan mode is on: read-only. Investigate and report; change nothing.".to_owned(),
         );
     }
     let there = if file.exists() {
-        "It holds an earlier plan: read it, and go on with it or replace it."
+        "It holds an earlier plan: read it, then continue or replace it."
     } else {
         "It doesn't exist yet."
     };
     let end = if conversation.shared.questions.answerer() == Answerer::Nobody {
-        "Nobody can approve it here, so give the plan as your answer."
+        "There is no user to approve it, so give the plan as your answer."
     } else {
         "When it is complete, call ExitPlanMode; ask about what is open with AskUserQuestion before that. End your turn only with one of these two."
     };

@@ -1,4 +1,4 @@
-//! Open questions to a person: asked through whichever face is there, raced with the hooks that may
+//! Open questions to the user: asked through whichever face is there, raced with the hooks that may
 //! answer, answered once. In auto mode a classifier is asked before anyone is disturbed.
 
 use crate::conversation::ConversationShared;
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use tokio_util::sync::CancellationToken;
 
-/// How many of the person's messages the classifier is shown.
+/// How many of the user's messages the classifier is shown.
 const MOST_MESSAGES: usize = 20;
 
 /// How many sources of text from outside are named to it.
@@ -53,7 +53,7 @@ pub struct Questions {
     outside: Mutex<Vec<String>>,
     /// Nobody can be asked any more: a background agent.
     detached: AtomicBool,
-    /// The permissions of the main conversation, which a person's answer to an agent's question changes
+    /// The permissions of the main conversation, which the user's answer to an agent's question changes
     /// too.
     main: Option<Arc<Permissions>>,
 }
@@ -162,7 +162,7 @@ impl Questions {
         self.classifier.get()?.review(order, actions, result).await
     }
 
-    /// Remembers what the person said: the classifier judges by it.
+    /// Remembers what the user said: the classifier judges by it.
     pub(crate) fn note_message(&self, text: &str) {
         let mut messages = self.messages.lock();
         if messages.len() == MOST_MESSAGES {
@@ -303,7 +303,7 @@ impl Questions {
         self.open.lock().clear();
     }
 
-    /// Carries out what a person chose beside the answer itself.
+    /// Carries out what the user chose beside the answer itself.
     pub(crate) fn apply(&self, updates: &[PermissionUpdate], permissions: &Permissions) {
         for update in updates {
             let is_mode = matches!(update, PermissionUpdate::SetMode { .. });
@@ -314,7 +314,7 @@ impl Questions {
             {
                 self.events.notice(
                     NoticeLevel::Warning,
-                    format!("The permission change could not be kept: {error}"),
+                    format!("The permission change could not be saved: {error}"),
                 );
             }
             match permissions.apply(update) {
@@ -325,24 +325,24 @@ impl Questions {
                 }
                 Err(error) => self.events.notice(
                     NoticeLevel::Warning,
-                    format!("The permission change could not be kept: {error}"),
+                    format!("The permission change could not be saved: {error}"),
                 ),
             }
         }
     }
 }
 
-/// What hooks may answer to a question.
+/// The answers that hooks may give to a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HookMay {
     /// Anything.
     Decide,
-    /// Only no: a hard check, an ask rule or a secret needs a person.
+    /// Only no: a hard check, an ask rule or a secret needs confirmation.
     Refuse,
 }
 
 impl HookMay {
-    /// What hooks may answer to a question of the permission decision.
+    /// The answers that hooks may give to a question of the permission decision.
     pub(crate) fn answer(reason: &DecisionReason, hard: bool) -> Self {
         let reserved = hard
             || matches!(
@@ -353,7 +353,7 @@ impl HookMay {
     }
 }
 
-/// A hook's answer without what a hook can't do: approve what needs a person, take deny or ask rules away, enter a mode
+/// A hook's answer without what a hook can't do: approve what needs confirmation, take deny or ask rules away, enter a mode
 /// that lets more pass, add folders.
 fn narrowed(reply: PermissionReply, may: HookMay) -> Option<PermissionReply> {
     use lathe_protocol::permission::Behavior;
@@ -380,7 +380,7 @@ fn narrowed(reply: PermissionReply, may: HookMay) -> Option<PermissionReply> {
     Some(reply)
 }
 
-/// Tells Notification hooks that a person is waited for.
+/// Tells Notification hooks that the user is waited for.
 async fn notify(hooks: Arc<HookPoints>, request: Arc<PermissionRequest>, over: CancellationToken) {
     let wanted = request.title.as_deref().unwrap_or(&request.tool_name);
     let message = format!("Lathe needs your permission: {wanted}");

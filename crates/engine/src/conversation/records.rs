@@ -41,7 +41,7 @@ impl RecordFactory {
         record
     }
 
-    /// Text that the model sees and the person doesn't.
+    /// Text that the model sees and the user doesn't.
     pub(crate) fn meta(&self, parent: Option<RecordId>, text: impl Into<String>) -> MessageRecord {
         let mut record = self.user(parent, text.into());
         record.is_meta = true;

@@ -120,7 +120,7 @@ pub(crate) struct Inbox {
     pub(crate) queue: Mutex<VecDeque<Prompt>>,
     /// Prompts that were sent and are not in the queue yet. Locked after the queue.
     pub(crate) undelivered: Mutex<Vec<RecordId>>,
-    /// Notified when a prompt that isn't a person's was queued, or background work ended.
+    /// Notified when a prompt that isn't the user's was queued, or background work ended.
     pub(crate) wake: Notify,
 }
 
@@ -358,7 +358,7 @@ pub(crate) struct RunningTurn {
     /// The record of the prompt.
     pub(crate) prompt: RecordId,
     pub(crate) cancel: CancellationToken,
-    /// Rung when the person typed something meanwhile.
+    /// Rung when the user typed something meanwhile.
     pub(crate) steered: Notify,
 }
 

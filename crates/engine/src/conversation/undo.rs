@@ -78,16 +78,20 @@ impl Undo {
                 self.events.notice(
                     NoticeLevel::Info,
                     format!(
-                        "{} file(s) changed by a shell command can't be brought back by a rewind: {}{}",
+                        "{} file(s) changed by a shell command can't be restored by a rewind: {}{}",
                         unknown.len(),
                         shown.join(", "),
-                        if unknown.len() > shown.len() { ", …" } else { "" }
+                        if unknown.len() > shown.len() {
+                            ", …"
+                        } else {
+                            ""
+                        }
                     ),
                 );
             }
             Err(error) => self.events.notice(
                 NoticeLevel::Warning,
-                format!("Changes could not be kept for undo: {error}"),
+                format!("Changes could not be saved for undo: {error}"),
             ),
         }
         changed

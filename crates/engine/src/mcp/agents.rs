@@ -3,7 +3,7 @@
 //! A definition names servers of the session (then the agent waits for them and keeps their tools whatever
 //! its list of tools says), or brings servers of its own, which only it has. Those are connected before its
 //! first request, with the same policies and the same handshake as the session's; one that can't be
-//! connected is reported to the person and to the agent, and the agent works without it.
+//! connected is reported to the user and to the agent, and the agent works without it.
 
 use super::caller::Caller;
 use super::handlers::SessionHandlers;
@@ -47,7 +47,7 @@ pub(crate) struct Owner<'a> {
     pub(crate) agent: &'a Arc<ConversationShared>,
     /// The main conversation.
     pub(crate) root: &'a Arc<ConversationShared>,
-    /// The description of the agent, for the person.
+    /// The description of the agent, for the user.
     pub(crate) description: &'a str,
     pub(crate) definition: &'a AgentDefinition,
 }
@@ -213,7 +213,7 @@ impl AgentServers {
             if let Some(words) = words {
                 let words: String = clean(&words).chars().take(LONGEST_INSTRUCTIONS).collect();
                 self.news.push(format!(
-                    "The MCP server {} says about itself:\n{}",
+                    "Instructions of the MCP server {}:\n{}",
                     status.name,
                     words.trim()
                 ));
@@ -248,10 +248,7 @@ fn own(server: &AgentMcpServer) -> Vec<(&str, &Value)> {
 fn standing(status: &ServerStatus) -> String {
     match &status.state {
         State::Failed { reason } => reason.clone(),
-        State::NeedsAuth => format!(
-            "someone has to sign in first: `lathe mcp login {}`",
-            status.name
-        ),
+        State::NeedsAuth => format!("it requires a sign-in: `lathe mcp login {}`", status.name),
         State::Disabled => "it is switched off".to_owned(),
         State::Pending | State::Connected => "it took too long to connect".to_owned(),
     }
@@ -320,7 +317,7 @@ fn follow(
     });
 }
 
-/// Answers an agent's servers: its own folders; a person and a model as the session has them.
+/// Answers an agent's servers: its own folders; the user and a model as the session has them.
 struct AgentHandlers {
     agent: Weak<ConversationShared>,
     session: SessionHandlers,

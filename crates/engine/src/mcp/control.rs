@@ -32,9 +32,9 @@ pub struct McpServer {
     pub state: State,
     /// Why it isn't connected, and what to do.
     pub error: Option<String>,
-    /// Whether the project brings it and a person has to say yes or no.
+    /// Whether the project brings it and the user has to say yes or no.
     pub needs_approval: bool,
-    /// The entry as it is written, for a person who has to decide.
+    /// The entry as it is written, for the user who has to decide.
     pub entry: Value,
     /// Its own description.
     pub info: Value,
@@ -64,7 +64,7 @@ pub enum McpControlError {
     NotUsable {
         /// The server.
         name: String,
-        /// Why, for a person.
+        /// Why, for the user.
         why: String,
     },
     /// A policy forbids the server; the text says which.
@@ -79,7 +79,7 @@ pub enum McpControlError {
     /// The entry of the server is wrong.
     #[error(transparent)]
     Entry(#[from] ConfigError),
-    /// A person's decision can't be kept.
+    /// The user's decision can't be kept.
     #[error(transparent)]
     Decision(#[from] ChoiceError),
     /// The server or the connection failed.
@@ -99,7 +99,7 @@ impl McpControl {
             .ok_or(McpControlError::NoServers)
     }
 
-    /// All servers with where they stand, also those that wait for a person's word.
+    /// All servers with where they stand, also those that wait for the user's word.
     #[must_use]
     pub fn servers(&self) -> Vec<McpServer> {
         let Ok(running) = self.running() else {
@@ -348,7 +348,7 @@ impl McpControl {
         Ok(())
     }
 
-    /// A person's decision on a server of the project: saved, and the server started if it is a yes.
+    /// The user's decision on a server of the project: saved, and the server started if it is a yes.
     ///
     /// # Errors
     /// When there is no such server, or the decision can't be saved.

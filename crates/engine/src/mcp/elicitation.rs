@@ -1,4 +1,4 @@
-//! Open questions of MCP servers to the person.
+//! Open questions of MCP servers to the user.
 
 use crate::session::events::EventSink;
 use lathe_protocol::elicitation::{ElicitationReply, ElicitationRequest};

@@ -1,4 +1,4 @@
-//! Requests of MCP servers to a session: its folders, a person's answer, a model's answer.
+//! Requests of MCP servers to a session: its folders, the user's answer, a model's answer.
 
 use crate::conversation::ConversationShared;
 use crate::conversation::hook_points::HookPoints;
@@ -90,7 +90,7 @@ fn root(folder: &Path) -> Root {
     }
 }
 
-/// Hooks first, then the face; where nobody is, the question is declined and the person told why.
+/// Hooks first, then the face; where nobody is, the question is declined and the user told why.
 async fn elicit(
     shared: &Arc<ConversationShared>,
     server: &str,
@@ -143,7 +143,7 @@ async fn ask(shared: &Arc<ConversationShared>, request: &ElicitationRequest) -> 
     let nobody = shared.questions.answerer() == Answerer::Nobody;
     if (!face && nobody) || shared.questions.refuses() {
         let text = format!(
-            "The MCP server {} asked: {:?}. Nobody can answer here, so it was declined; an Elicitation hook can answer such questions.",
+            "The MCP server {} asked: {:?}. There is no user to answer, so it was declined; an Elicitation hook can answer such questions.",
             request.mcp_server_name, request.message
         );
         shared.events.notice(NoticeLevel::Warning, text);

@@ -9,7 +9,7 @@
 //! what a prompt can name (`prompts`, `resources`), and what a face can do (`control`).
 //!
 //! A server is never trusted: its tools can't take the name of another tool, its words are cleaned before
-//! anyone sees them, and a failing one is reported once while the session goes on.
+//! anyone sees them, and a failing one is reported once while the session continues.
 
 pub(crate) mod agents;
 mod caller;
@@ -60,7 +60,7 @@ pub const HOSTED_PROTOCOL: &str = "2025-11-25";
 pub struct McpOptions {
     /// The values of `--mcp-config`.
     pub configs: Vec<String>,
-    /// Whether only those count (`--strict-mcp-config`).
+    /// Whether only those are used (`--strict-mcp-config`).
     pub strict: bool,
     /// Servers of plugins.
     pub plugins: Vec<PluginServers>,
@@ -98,7 +98,7 @@ pub(crate) struct Start<'a> {
 /// The MCP servers of a session. A conversation inside it shares them. One that was never started has none.
 #[derive(Default)]
 pub(crate) struct Mcp {
-    /// Questions of servers to the person.
+    /// Questions of servers to the user.
     pub(crate) elicitations: Elicitations,
     running: OnceLock<Running>,
     /// Where an agent's skills come from; it starts no servers for the session.
@@ -144,7 +144,7 @@ struct Known {
 }
 
 impl Mcp {
-    /// Reads the configuration and starts what is to be started, in the background. Gives what the person
+    /// Reads the configuration and starts what is to be started, in the background. Gives what the user
     /// should know.
     pub(crate) fn start(
         &self,
@@ -524,7 +524,7 @@ fn note_change(shared: &Weak<ConversationShared>) -> Option<()> {
     Some(())
 }
 
-/// The remarks that the person got.
+/// The remarks that the user got.
 #[derive(Default)]
 struct Told {
     texts: HashSet<String>,

@@ -135,7 +135,7 @@ fn is_ours(name: &str) -> bool {
 }
 
 impl Offer {
-    /// Tells the person which tools of servers came and went during a turn.
+    /// Tells the user which tools of servers came and went during a turn.
     fn tell_changes(
         &self,
         shared: &ConversationShared,
@@ -206,7 +206,7 @@ impl Offer {
             {
                 let words: String = clean(&words).chars().take(LONGEST_INSTRUCTIONS).collect();
                 texts.push(format!(
-                    "The MCP server {server} says about itself:\n{}",
+                    "Instructions of the MCP server {server}:\n{}",
                     words.trim()
                 ));
             }
@@ -236,9 +236,9 @@ impl Offer {
             }
             if before.is_none() {
                 let list = if new.is_empty() {
-                    "Its tools can be looked for.".to_owned()
+                    "Its tools can be found with ToolSearch.".to_owned()
                 } else {
-                    format!("Its tools, to be called from now on: {}.", some(&new))
+                    format!("Its tools: {}.", some(&new))
                 };
                 texts.push(format!("The MCP server {server} is connected now. {list}"));
             } else if !new.is_empty() {
@@ -250,7 +250,7 @@ impl Offer {
             let gone: Vec<&str> = old.difference(names).map(String::as_str).collect();
             if !gone.is_empty() {
                 texts.push(format!(
-                    "Tools of the MCP server {server} that are gone: {}.",
+                    "Removed tools of the MCP server {server}: {}.",
                     some(&gone)
                 ));
             }

@@ -296,7 +296,7 @@ impl Mcp {
 pub(crate) enum PromptError {
     #[error("{}", .0.for_model())]
     Missing(Missing),
-    #[error("{0} failed: its MCP server is gone")]
+    #[error("{0} failed: its MCP server is no longer connected")]
     ServerGone(String),
     #[error("{command} failed: {}", clean(&source.to_string()))]
     Server {
@@ -307,7 +307,7 @@ pub(crate) enum PromptError {
     Interrupted,
 }
 
-/// Why a person's command for a server's prompt is refused.
+/// Why the user's command for a server's prompt is refused.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ExpandError {
     #[error("There is no command /{0}: no connected MCP server has such a prompt.")]

@@ -1,9 +1,9 @@
 //! Configuration that changes while the session runs: `.mcp.json`, the files of `--mcp-config`, a company's
-//! servers, settings, and what a person said about servers in another terminal.
+//! servers, settings, and what the user said about servers in another terminal.
 //!
 //! Files are looked at when the system says that something happened beside them. What is new is connected,
 //! what is gone is ended, a server with another configuration is connected anew, and a new server of the
-//! project waits for a person's word. Each change is reported once. A file that is broken, because someone is
+//! project waits for the user's word. Each change is reported once. A file that is broken, because someone is
 //! in the middle of editing it, changes nothing but is reported.
 
 use super::Running;
@@ -22,10 +22,10 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// How long a burst of events may go on before the files are looked at.
+/// How long a burst of events may continue before the files are looked at.
 const BURST: Duration = Duration::from_millis(200);
 
-/// Watches until the session ends. Where the system can't, changes count after a restart.
+/// Watches until the session ends. Where the system can't, changes take effect after a restart.
 pub(super) fn watch(shared: &Arc<ConversationShared>) {
     let Some(files) = shared.integrations.mcp.running().map(Running::files) else {
         return;
@@ -105,7 +105,7 @@ fn start(files: &[PathBuf], events: mpsc::UnboundedSender<()>) -> Option<FolderW
 }
 
 impl super::Mcp {
-    /// Other settings count now: servers, approvals and policies may be others.
+    /// Settings changed: servers, approvals and policies may differ.
     pub(crate) fn settings_changed(&self, shared: &ConversationShared, settings: &Resolved) {
         let Some(running) = self.running() else {
             return;
@@ -132,7 +132,7 @@ impl Running {
         self.state.lock().declared.problems.clone()
     }
 
-    /// Makes other servers count, and tells what that changes. `problems` are known already.
+    /// Applies a changed set of servers and reports the changes. `problems` are known already.
     fn take_over(&self, shared: &ConversationShared, fresh: Servers, problems: &[Diagnostic]) {
         let news: Vec<&Diagnostic> = fresh
             .problems
@@ -182,7 +182,7 @@ fn differences(
         let was_ready = known.is_some_and(|known| matches!(known.standing, Standing::Ready(_)));
         let what = match &server.standing {
             Standing::Ready(_) if was_ready => {
-                "has another configuration now and is connected anew".to_owned()
+                "has a new configuration and is being reconnected".to_owned()
             }
             Standing::Ready(_) if known.is_some() => {
                 "may be used now and is being connected".to_owned()

@@ -1,5 +1,5 @@
-//! A server asks for a model's answer. A person is asked each time, whatever the rules say: the prompt is the
-//! server's, and the person pays. The cost is part of the session's.
+//! A server asks for a model's answer. The user is asked each time, whatever the rules say: the prompt is the
+//! server's, and the user pays. The cost is part of the session's.
 
 use crate::conversation::ConversationShared;
 use crate::conversation::questions::{Answer, HookMay};
@@ -36,16 +36,16 @@ const LIMIT: Duration = Duration::from_secs(180);
 pub(super) enum SamplingError {
     #[error("the session is over")]
     SessionOver,
-    #[error("no more than {MOST_ANSWERS} answers of the model are given to servers in one turn")]
+    #[error("servers get at most {MOST_ANSWERS} model answers per turn")]
     TooMany,
     #[error("the budget of this session is spent")]
     BudgetSpent,
     #[error("the user declined")]
     Denied,
-    /// The person's words.
+    /// The user's words.
     #[error("{0}")]
     DeniedWith(String),
-    #[error("nobody can approve a request to the model here")]
+    #[error("there is no user to approve a request to the model")]
     NobodyToAsk,
     #[error("the question was withdrawn")]
     Withdrawn,
@@ -134,7 +134,7 @@ pub(super) async fn sample(
     }))
 }
 
-/// The question to the person.
+/// The question to the user.
 fn question(server: &str, request: &Value, status: Option<&ServerStatus>) -> PermissionRequest {
     let mut shown = Vec::new();
     for message in request
@@ -258,7 +258,7 @@ fn model_request(
         .get("systemPrompt")
         .and_then(Value::as_str)
         .filter(|words| !words.is_empty())
-        .unwrap_or("You answer a question of a program. Be brief and exact.");
+        .unwrap_or("You answer a question from a program. Be brief and exact.");
     let wanted = request
         .get("maxTokens")
         .and_then(Value::as_u64)

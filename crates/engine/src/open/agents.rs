@@ -251,7 +251,7 @@ pub(crate) fn brief_main(conversation: &mut Conversation, definition: &AgentDefi
     }
 }
 
-/// Lets the session's tools find it, and takes its agents up where it goes on.
+/// Lets the session's tools find it, and takes its agents up where it continues.
 pub(crate) async fn connect(
     conversation: &mut Conversation,
     shared: &Arc<ConversationShared>,
@@ -290,7 +290,7 @@ pub(crate) async fn connect(
     conversation.context.since_interruption = told;
     (interrupted > 0).then(|| {
         Diagnostic::note(format!(
-            "{interrupted} agent(s) of this session were interrupted when it ended; a message to one (SendMessage) lets it go on"
+            "{interrupted} agent(s) of this session were interrupted when it ended; SendMessage resumes one"
         ))
     })
 }

@@ -130,8 +130,7 @@ async fn pull_request_question(git: &Git, base: Option<&str>) -> Result<String, 
         Some(base) => base.to_owned(),
         None => default_branch(git).await.ok_or_else(|| {
             ChangeTextError::Nothing(
-                "the branch that the pull request goes to is not known; name it with --base"
-                    .to_owned(),
+                "the base branch of the pull request is unknown; set it with --base".to_owned(),
             )
         })?,
     };

@@ -189,7 +189,7 @@ fn load_settings(
     if !withheld.is_empty() {
         let what: Vec<String> = withheld.iter().map(ToString::to_string).collect();
         remarks.push(Diagnostic::warning(format!(
-            "this folder is not trusted, so what its own settings bring was skipped: {}. Trust it with `lathe trust add`, or name its sources with --setting-sources.",
+            "this folder is not trusted, so parts of its settings were ignored: {}. Trust it with `lathe trust add`, or name its sources with --setting-sources.",
             what.join(", ")
         )));
     }

@@ -2,7 +2,7 @@
 //!
 //! Three steps, each a function of the one before: `loaded` reads settings, plugins and extensions;
 //! `equipped` adds provider, transcript, permissions, tools and hooks; `ready` makes the conversation.
-//! Then servers, hooks and watchers start. Nothing here prints; remarks for the person are in
+//! Then servers, hooks and watchers start. Nothing here prints; remarks for the user are in
 //! [`Opened::remarks`].
 
 pub(crate) mod agents;

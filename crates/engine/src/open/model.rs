@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// How long a command may take that prints a key.
 const HELPER_LIMIT: Duration = Duration::from_secs(30);
-/// How long one may take that signs a person in, in a browser.
+/// How long one may take that signs the user in, in a browser.
 const SIGN_IN_LIMIT: Duration = Duration::from_secs(180);
 
 /// Asks a local server for what nobody declared: the window in use, and what the model can do.
@@ -71,7 +71,7 @@ pub(crate) fn directory_catalog(
         Ok(Some(rows)) => catalog.add_table(rows),
         Ok(None) => {}
         Err(error) => remarks.push(Diagnostic::warning(format!(
-            "{} is not used: {error}; `lathe models update` writes it anew",
+            "{} is not used: {error}; `lathe models update` replaces it",
             crate::models::table_file(environment).display()
         ))),
     }
@@ -213,7 +213,7 @@ fn limited_helper(
     })
 }
 
-/// The model of a session. One that is resumed goes on with its own, unless the caller names another.
+/// The model of a session. One that is resumed continues with its own, unless the caller names another.
 pub(crate) fn chosen_model(
     options: &SessionOptions,
     environment: &Environment,
@@ -227,7 +227,7 @@ pub(crate) fn chosen_model(
         .name
         .as_deref()
         .or_else(|| environment.get(Variable::Model))
-        // One that may not be chosen any more is not what the session goes on with.
+        // One that may not be chosen any more is not what the session continues with.
         .or_else(|| kept.filter(|kept| choose(catalog, available, kept).is_ok()))
         .or(settings.settings.model.as_deref())
         .or_else(|| environment.get(Variable::DefaultModel));

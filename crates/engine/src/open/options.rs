@@ -44,7 +44,7 @@ pub struct SessionOptions {
     pub extensions: ExtensionOptions,
     /// MCP servers.
     pub mcp: crate::mcp::McpOptions,
-    /// Whether a person sits there: then work beside the turns is on unless settings say otherwise, and
+    /// Whether the user sits there: then work beside the turns is on unless settings say otherwise, and
     /// leaving never waits for it.
     pub interactive: bool,
 }
@@ -311,7 +311,7 @@ pub enum OpenError {
     NoCredentials,
     /// Settings need a sandbox, and there is none.
     #[error(
-        "settings need a sandbox (sandbox.enabled with sandbox.failIfUnavailable), and none can be had here: {reasons}; install bubblewrap, or run Lathe elsewhere"
+        "settings require a sandbox (sandbox.enabled with sandbox.failIfUnavailable), and none is available: {reasons}; install bubblewrap, or run Lathe elsewhere"
     )]
     NoSandbox {
         /// Why not.

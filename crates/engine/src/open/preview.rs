@@ -72,7 +72,7 @@ impl Preview {
     }
 }
 
-/// How full the window of a session would be at its next request, and what the person should know.
+/// How full the window of a session would be at its next request, and what the user should know.
 ///
 /// # Errors
 /// As [`crate::open::open`].
@@ -90,7 +90,7 @@ pub async fn context_usage(
     Ok((usage, prepared.remarks))
 }
 
-/// Adds the state of the repository, if a person trusted it.
+/// Adds the state of the repository, if the user trusted it.
 async fn add_status(conversation: &mut Conversation) {
     let folder = conversation.shared.tools.working_folder.read().clone();
     let permissions = conversation.shared.permissions.snapshot();

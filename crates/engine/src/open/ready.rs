@@ -48,7 +48,7 @@ struct Prompt {
     branch: Option<String>,
 }
 
-/// The model and the effort that a resumed session goes on with.
+/// The model and the effort that a resumed session continues with.
 pub(super) fn kept_choice(transcript: &Transcript) -> Option<&(String, Option<String>)> {
     let facts = &transcript.history.as_ref()?.facts;
     facts.model_choice.as_ref()
@@ -73,7 +73,7 @@ pub(super) async fn ready(mut equipped: Equipped) -> Result<Prepared, OpenError>
     let instructions = instructions(&equipped, &model);
     for left_out in instructions.skipped().filter(|it| it.needs_approval) {
         equipped.loaded.remarks.push(Diagnostic::warning(format!(
-            "{} is outside of the project, so its import was left out; `lathe trust add --imports` lets it in",
+            "{} is outside the project, so its import was skipped; `lathe trust add --imports` allows it",
             left_out.path.display()
         )));
     }
@@ -184,7 +184,7 @@ fn begin(
     }
 }
 
-/// Tools that do nothing but ask a person.
+/// Tools that do nothing but ask the user.
 const ASKING: [&str; 3] = [
     lathe_tools::ask_user_question::NAME,
     "EnterPlanMode",

@@ -97,7 +97,7 @@ pub(super) fn restore(
     Ok(())
 }
 
-/// Goes on in the mode that the session was in, as far as the gates allow it now. Leave to do everything is
+/// Continues in the mode that the session was in, as far as the gates allow it now. Leave to do everything is
 /// given anew every time.
 fn restore_mode(conversation: &Conversation, history: &Loaded, remarks: &mut Vec<Diagnostic>) {
     let mode = history
@@ -113,7 +113,7 @@ fn restore_mode(conversation: &Conversation, history: &Loaded, remarks: &mut Vec
         && let Err(error) = permissions.set_mode(mode)
     {
         remarks.push(Diagnostic::warning(format!(
-            "the session was in mode {}, which it can't go on in: {error}",
+            "the session was in mode {}, which can't be restored: {error}",
             mode.name()
         )));
     }
@@ -143,7 +143,7 @@ fn interrupted(history: &Loaded) -> Option<Diagnostic> {
         }
     };
     Some(Diagnostic::note(format!(
-        "The last turn was interrupted {what}. Nothing is run again automatically; say \"continue\" to go on."
+        "The last turn was interrupted {what}. Nothing is run again automatically; send \"continue\" to resume."
     )))
 }
 
@@ -176,7 +176,7 @@ const MOST_FILES: usize = 200;
 struct KnownFile {
     /// When, by its record.
     at: SystemTime,
-    /// What it held then, where the record says so.
+    /// Its content at that time, if it was recorded.
     content: Option<String>,
 }
 

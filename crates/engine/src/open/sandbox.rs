@@ -61,7 +61,7 @@ pub(crate) fn check(
         return Err(OpenError::NoSandbox { reasons });
     }
     remarks.push(Diagnostic::warning(format!(
-        "settings ask for a sandbox, and none can be had here ({reasons}). Commands run without a sandbox and are asked about; sandbox.failIfUnavailable refuses to start instead"
+        "settings enable the sandbox, but none is available ({reasons}). Commands run without it and need confirmation; sandbox.failIfUnavailable refuses to start instead"
     )));
     Ok(())
 }

@@ -41,7 +41,7 @@ pub struct ToolAnswer {
 }
 
 impl SessionTools {
-    /// Opens the tools, with remarks for the person.
+    /// Opens the tools, with remarks for the user.
     ///
     /// # Errors
     /// When the caller's choice is wrong.

@@ -48,7 +48,7 @@ impl WebTools {
     }
 }
 
-/// What the session says about pages.
+/// The session's permissions and settings for WebFetch.
 struct SessionWebPolicy {
     permissions: Arc<Permissions>,
     settings: schema::WebFetch,
@@ -111,7 +111,7 @@ fn configured_service(
         None => None,
         Some(Ok(url)) => Some(url),
         Some(Err(_)) => {
-            wrong("webSearch.url is not an address".to_owned());
+            wrong("webSearch.url is not a URL".to_owned());
             return None;
         }
     };
@@ -210,7 +210,7 @@ impl SearchService for ByTool {
             let host = call.session.needs_host("WebSearch")?;
             let schema = host.input_schema(self.0.clone()).await.ok_or_else(|| {
                 ToolError::failed(format!(
-                    "The search is done by {}, and there is no such tool here: its server may not be connected.",
+                    "The search uses {}, which is not available: its server may not be connected.",
                     self.0
                 ))
             })?;

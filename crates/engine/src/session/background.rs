@@ -33,7 +33,7 @@ impl Background {
         self.waits_at_end.store(wait, Ordering::Relaxed);
     }
 
-    /// Someone wants everything to stop, or to go on.
+    /// Someone wants everything to stop, or to continue.
     pub(crate) fn interrupted(&self, stop: bool) {
         self.interrupted.store(stop, Ordering::Relaxed);
     }

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 #[must_use]
 pub fn text(totals: &Totals) -> String {
     if totals.models.is_empty() {
-        return "Nothing was asked of a model yet.\n".to_owned();
+        return "No model was called yet.\n".to_owned();
     }
     let mut out = format!("Total: ${:.4}\n", totals.cost_usd());
     let _ = writeln!(

@@ -57,7 +57,7 @@ impl EventSink {
         }
     }
 
-    /// Tells the person something.
+    /// Tells the user something.
     pub fn notice(&self, level: NoticeLevel, text: impl Into<String>) {
         self.send(Event::Notice {
             level,

@@ -45,7 +45,7 @@ pub struct Totals {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Part {
-    /// The conversation with the person.
+    /// The conversation with the user.
     Main,
     /// Summaries of it.
     Compaction,
@@ -198,7 +198,7 @@ impl Totals {
 }
 
 impl Ledger {
-    /// Goes on from totals that were kept.
+    /// Continues from totals that were kept.
     #[must_use]
     pub fn resume(totals: Totals) -> Self {
         Self {

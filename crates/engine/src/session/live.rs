@@ -152,7 +152,7 @@ pub(crate) fn layers(settings: &Resolved) -> Vec<Value> {
         .collect()
 }
 
-/// Watches the settings files until the session ends. What changes takes effect at once: rules, hooks,
+/// Watches the settings files until the session ends. What changes takes effect immediately: rules, hooks,
 /// the model.
 pub(crate) fn watch_settings(
     shared: &Arc<ConversationShared>,
@@ -289,7 +289,7 @@ fn take_choices(shared: &ConversationShared, settings: &Resolved, before: &Value
     let effort = |value: &Value| value.get("effort")?.as_str().map(str::to_owned);
     let (old, new) = (effort(before), effort(&settings.value));
     let mut choices = shared.choices.write();
-    // An effort that a flag, a variable or a person chose stays.
+    // An effort that a flag, a variable or the user chose stays.
     if old != new && choices.effort == old {
         choices.effort = new;
     }
@@ -395,7 +395,7 @@ pub(crate) fn watch_background(shared: &Arc<ConversationShared>) {
 
 /// Tells the conversation that started a command that it is over, unless it knows.
 fn tell_end(shared: &Arc<ConversationShared>, command: &BackgroundCommand) {
-    // A person's own command is the person's business.
+    // The user's own command is the user's business.
     let Some(call) = &command.tool_use_id else {
         return;
     };

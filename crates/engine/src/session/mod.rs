@@ -1,6 +1,6 @@
 //! The session actor: takes ops from a face, runs turns one after another, and never blocks on either.
 //!
-//! While a turn runs in its own task, the actor goes on reading ops: an interruption, an answer to a
+//! While a turn runs in its own task, the actor continues reading ops: an interruption, an answer to a
 //! question or a new prompt reaches the turn at once.
 
 pub(crate) mod background;
@@ -53,7 +53,7 @@ pub enum EndReason {
     Clear,
     /// Another session is resumed.
     Resume,
-    /// A person left the terminal.
+    /// The user left the terminal.
     PromptInputExit,
     /// Anything else.
     #[default]
@@ -99,7 +99,7 @@ impl SessionHandle {
         }
     }
 
-    /// Tells `Notification` hooks something that a face notifies the person of. Nobody waits for them.
+    /// Tells `Notification` hooks something that a face notifies the user of. Nobody waits for them.
     pub fn notify(&self, kind: &'static str, message: &str) {
         let (hooks, message) = (self.shared.hooks.clone(), message.to_owned());
         lathe_spawn::task(async move { hooks.notification(kind, &message).await });
@@ -344,7 +344,7 @@ impl Actor {
                 () = patience => {
                     self.shared.events.notice(
                         NoticeLevel::Warning,
-                        "Background agents were stopped: the time to wait for them was over.",
+                        "Background agents were stopped: the time limit for them was reached.",
                     );
                     self.shared.session.agents.kill_all();
                     self.deadline = None;
@@ -488,7 +488,7 @@ impl Actor {
             self.compact_later = Some((up_to, instructions));
             self.shared.events.notice(
                 NoticeLevel::Info,
-                "The conversation is compacted when the turn is over.",
+                "The conversation will be compacted after the turn.",
             );
             return;
         }
@@ -573,7 +573,7 @@ async fn run_turn(conversation: Arc<Mutex<Conversation>>, prompt: Prompt, turn: 
             is_error: true,
             text: String::new(),
             errors: vec![format!(
-                "Lathe crashed during the turn ({message}); this is a bug. The conversation is saved; you can go on."
+                "Lathe crashed during the turn ({message}); this is a bug. The conversation is saved; you can continue."
             )],
             stop_reason: None,
             num_turns: 0,

@@ -133,7 +133,7 @@ impl Plugins {
             Some(name) if is_there(name) => Some(name.clone()),
             Some(name) => {
                 remarks.push(Diagnostic::error(format!(
-                    "settings name the agent {name}, and there is none; the conversation runs without it"
+                    "settings name the agent {name}, which does not exist; the conversation runs without it"
                 )));
                 None
             }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 const NAMES: &str = "skillNames";
 
 const FIRST: &str = "Skills that you can use with the Skill tool. Use one when it fits what is asked, before you begin:";
-const LATER: &str = "Skills that can be used now, too:";
+const LATER: &str = "Additional skills:";
 
 /// The text to add, and the skills that the model knows after it.
 struct Announcement {
@@ -90,10 +90,7 @@ impl Extensions {
         }
         if !gone.is_empty() {
             let separator = if text.is_empty() { "" } else { "\n\n" };
-            text.push_str(&format!(
-                "{separator}Skills that are no longer there: {}.",
-                gone.join(", ")
-            ));
+            text.push_str(&format!("{separator}Removed skills: {}.", gone.join(", ")));
         }
         for name in &gone {
             state.told.remove(name);

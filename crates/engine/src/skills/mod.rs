@@ -39,11 +39,11 @@ pub(crate) struct ExtensionOptions {
     pub(crate) sources: Sources,
     /// Agents of the command line and the host, weakest first.
     pub(crate) agents: Vec<Value>,
-    /// The only skills that count; `None` is all.
+    /// The only enabled skills; `None` is all.
     pub(crate) only_skills: Option<Vec<String>>,
     /// No skills and no custom commands.
     pub(crate) without_skills: bool,
-    /// What settings say about skills.
+    /// The settings of skills.
     pub(crate) overrides: BTreeMap<String, SkillOverride>,
 }
 
@@ -122,7 +122,7 @@ struct State {
     hooks: Vec<(String, SourceHandle)>,
     model: Option<String>,
     effort: Option<Effort>,
-    /// A skill that the person asked for and the model may therefore use.
+    /// A skill that the user asked for and the model may therefore use.
     asked_for: Option<String>,
     /// Tokens of what was told.
     told_tokens: u64,
@@ -420,7 +420,7 @@ fn load_skills(options: &ExtensionOptions) -> SkillCatalog {
     skills
 }
 
-/// A host names the skills that count; commands always do. Settings may offer some of them less.
+/// A host may select skills; commands are always offered. Settings may restrict some of them.
 fn choose(catalog: &mut SkillCatalog, options: &ExtensionOptions) {
     catalog.override_with(&options.overrides);
     if options.without_skills {

@@ -123,7 +123,7 @@ impl ConversationShared {
                 State::Pending | State::Connected => "is being connected".to_owned(),
             };
             return Some(format!(
-                "The skill {name} is not there now: its MCP server {server} {why}."
+                "The skill {name} is not available: its MCP server {server} {why}."
             ));
         }
         name.starts_with("mcp__").then(|| {

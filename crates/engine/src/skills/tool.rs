@@ -136,8 +136,8 @@ impl Tool for SkillTool {
             .shared()
             .and_then(|shared| Ok((Self::find(&shared, &input.skill)?, shared)));
         let (name, harmless) = match found {
-            // Words alone are harmless; what allows or hooks into something is a person's decision,
-            // unless the person asked for it a moment ago.
+            // Words alone are harmless; what allows or hooks into something is the user's decision,
+            // unless the user asked for it a moment ago.
             Ok((skill, shared)) if is_prompt(&skill) => {
                 let arguments = input.args.as_deref().unwrap_or_default();
                 let harmless = shared.may_use_prompt(&skill.name, arguments);
@@ -256,7 +256,7 @@ async fn in_agent(
             });
             let mut output = ToolOutput::new(
                 format!(
-                    "The skill {} ran in an agent. It says:\n{}",
+                    "The skill {} ran in an agent. Its report:\n{}",
                     skill.name, task.result
                 ),
                 structured,

@@ -21,7 +21,7 @@ use serde_json::json;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// Where the record of a person's use keeps what was used.
+/// Where the record of the user's use keeps what was used.
 const USE: &str = "skillUse";
 /// Tokens of one skill that come back after a compaction, and of all of them.
 const TOKENS_PER_SKILL: u64 = 5_000;
@@ -30,7 +30,7 @@ const TOKENS_IN_ALL: u64 = 25_000;
 /// Who uses a skill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Invoker {
-    /// A person, by `/name`.
+    /// The user, by `/name`.
     Person,
     /// The model, by the Skill tool.
     Model,
@@ -233,7 +233,7 @@ impl Extensions {
         });
     }
 
-    /// A person asked for a skill that runs in an agent; the model may start it.
+    /// The user asked for a skill that runs in an agent; the model may start it.
     fn ask_for(&self, name: &str) {
         self.state.lock().asked_for = Some(name.to_owned());
     }
@@ -295,7 +295,7 @@ pub(super) fn restored(used: &[Use]) -> Vec<String> {
         };
         left = left.saturating_sub(tokens.min(most));
         texts.push(format!(
-            "The skill {} was used before; it said:\n{text}",
+            "The skill {} was used before. Its instructions:\n{text}",
             used.name
         ));
         if left == 0 {
@@ -314,7 +314,7 @@ pub(crate) struct HookRefused {
     reason: String,
 }
 
-/// A person's `/name`, as words for the model: they are put after the prompt. Gives them where the
+/// The user's `/name`, as words for the model: they are put after the prompt. Gives them where the
 /// prompt was a command.
 ///
 /// # Errors

@@ -15,7 +15,7 @@ const LATEST: Duration = Duration::from_secs(5);
 const QUIET: Duration = Duration::from_millis(200);
 
 /// Reads agents, skills, commands and output styles again when their files change, until the session
-/// ends. Watching is set up beside everything else; where the system can't, changes count after a restart.
+/// ends. Watching is set up in the background; where the system can't, changes take effect after a restart.
 pub(crate) fn watch(shared: &Arc<ConversationShared>) {
     let shared = Arc::downgrade(shared);
     lathe_spawn::task(async move {

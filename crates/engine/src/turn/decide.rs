@@ -14,7 +14,7 @@ pub struct LoopState {
     pub model_calls: u32,
     /// Which output limit requests carry.
     pub output_cap: OutputCap,
-    /// How often the model was told to go on after the output limit.
+    /// How often the model was told to continue after the output limit.
     pub output_resumes: u32,
     /// How often the conversation was compacted because it didn't fit.
     pub compactions: u32,
@@ -62,7 +62,7 @@ pub struct Limits {
     pub structured_output: bool,
 }
 
-/// How often the model may be told to go on after the output limit.
+/// How often the model may be told to continue after the output limit.
 pub const MAX_OUTPUT_RESUMES: u32 = 3;
 /// How often stop hooks may send the model back to work.
 pub const MAX_STOP_HOOK_OBJECTIONS: u32 = 8;
@@ -87,7 +87,7 @@ pub enum StepOutcome {
     },
     /// The model API failed for good.
     Failed(Failure),
-    /// The person interrupted.
+    /// The user interrupted.
     Cancelled(Phase),
 }
 
@@ -103,7 +103,7 @@ pub enum StructuredOutcome {
 /// A call that ends the turn.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CallEnding {
-    /// The person refused a call and wants the turn to end.
+    /// The user refused a call and wants the turn to end.
     Interrupted,
     /// A hook stopped the turn.
     HookStopped {
@@ -133,7 +133,7 @@ pub enum Failure {
     Other,
 }
 
-/// The phase in which the person interrupted.
+/// The phase in which the user interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// The model was writing.
@@ -158,7 +158,7 @@ pub enum Continue {
     ToolResults,
     /// The answer was cut at the small limit: the same request again with the large one.
     OutputEscalated,
-    /// The answer was cut at the large limit: a reminder lets the model go on.
+    /// The answer was cut at the large limit: a reminder lets the model continue.
     OutputResumed,
     /// The conversation didn't fit: compact it and try again.
     Compact,
@@ -170,7 +170,7 @@ pub enum Continue {
     Paused,
     /// The model stopped without the structured output that is wanted.
     StructuredOutputWanted,
-    /// The person typed something meanwhile.
+    /// The user typed something meanwhile.
     QueuedPrompt,
 }
 
@@ -358,7 +358,7 @@ fn after_answer(
         Some(StopReason::PauseTurn) => Transition::Done(Done::Ended {
             reason: TerminalReason::ApiError,
             message: format!(
-                "The provider paused its answer {MAX_PAUSES} times in a row without coming to an end"
+                "The provider paused its answer {MAX_PAUSES} times in a row without finishing"
             ),
         }),
         _ if limits.structured_output && state.structured_output_reminders == 0 => {

@@ -5,7 +5,7 @@
 //! [`Step`]. A change takes effect with the next step.
 //!
 //! Two things stay live on purpose, because a change of them must not wait. Permissions: each call takes one
-//! snapshot when it is decided (`call/permit.rs`), so that a mode that a person switches to, or a rule that a
+//! snapshot when it is decided (`call/permit.rs`), so that a mode that the user switches to, or a rule that a
 //! person gives in an answer, is in effect for the next call of the same step. Hooks: those of a skill that a
 //! call starts are in effect for the calls after it.
 

@@ -63,7 +63,7 @@ impl RepeatGuard {
         }
     }
 
-    /// Starts afresh: the person said something new.
+    /// Starts afresh: the user said something new.
     pub(crate) fn reset(&mut self) {
         *self = Self::default();
     }

@@ -1,4 +1,4 @@
-//! A turn: from a person's words to the result.
+//! A turn: from the user's words to the result.
 //!
 //! The loop fits on a page: gate, step, decide. What happens next is decided in [`mod@crate::turn::decide`]; this
 //! module carries it out.
@@ -32,10 +32,10 @@ use lathe_session::history::Tail;
 use std::sync::Arc;
 
 /// The reminder after an answer was cut.
-const GO_ON: &str = "Your answer was cut at the output limit. Go on exactly where it stopped, without repeating or summing up anything. Work in smaller pieces.";
+const GO_ON: &str = "Your answer was cut at the output limit. Continue exactly where it stopped, without repeating or summarising anything. Work in smaller pieces.";
 /// The reminder after an answer without structured output.
 const GIVE_OUTPUT: &str =
-    "Finish by calling the StructuredOutput tool with your answer in the wanted shape.";
+    "Finish by calling the StructuredOutput tool with your answer in the required format.";
 impl Conversation {
     /// Runs a turn to its end. The faces have the result when it returns.
     pub(crate) async fn run_turn(&mut self, prompt: Prompt, turn: &RunningTurn) -> Arc<TurnResult> {
@@ -95,7 +95,7 @@ impl Conversation {
             let frozen = Step::begin(self, turn);
             let mut request = self.request_with(&frozen.choices, &frozen.tools, state.output_cap);
             if state.last == Some(Continue::Paused) {
-                // The provider goes on where its own tool paused, so its words come last.
+                // The provider continues where its own tool paused, so its words come last.
                 request.messages = self.history.request_messages_with(Tail::Assistant);
             }
             self.watch_prefix(&request);
@@ -138,7 +138,7 @@ impl Conversation {
         self.shared.changed_on_disk(&paths);
         for change in changes {
             texts.push(format!(
-                "{} was changed on disk by someone else since you read it. The change:\n{}",
+                "{} was changed on disk since you read it, not by you. The change:\n{}",
                 change.path.display(),
                 change.diff
             ));
@@ -173,7 +173,7 @@ impl Conversation {
             self.shared.events.notice(
                 NoticeLevel::Warning,
                 format!(
-                    "Stop hooks have sent the model back to work {MAX_STOP_HOOK_OBJECTIONS} times in a row; the turn ends now. Their last word: {objection}"
+                    "Stop hooks have sent the model back to work {MAX_STOP_HOOK_OBJECTIONS} times in a row; the turn ends now. Their last objection: {objection}"
                 ),
             );
             return None;
@@ -181,7 +181,7 @@ impl Conversation {
         let record = self.records.meta(
             self.tip,
             reminder(&format!(
-                "A stop hook says that the work is not done yet:\n{objection}"
+                "A stop hook reports that the work is not done:\n{objection}"
             )),
         );
         self.append(record);
@@ -204,9 +204,8 @@ impl Conversation {
             Continue::OutputEscalated => {
                 self.shared.events.send(Event::Retracted {
                     records,
-                    reason:
-                        "the answer was cut at the output limit; asking again with a larger one"
-                            .to_owned(),
+                    reason: "the answer was cut at the output limit; retrying with a larger limit"
+                        .to_owned(),
                 });
                 self.rewind_to(base);
                 report.text.clear();
@@ -325,7 +324,7 @@ impl Conversation {
         spent
     }
 
-    /// Delivers what the person typed meanwhile.
+    /// Delivers what the user typed meanwhile.
     async fn take_queued(&mut self, turn: &RunningTurn) -> Result<(), Done> {
         loop {
             let Some(prompt) = self.shared.inbox.queue.lock().pop_front() else {

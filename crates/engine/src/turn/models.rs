@@ -1,4 +1,4 @@
-//! Facts about models that a person declares in settings, in the shape that the catalog reads.
+//! Facts about models that the user declares in settings, in the shape that the catalog reads.
 
 use crate::conversation::ConversationShared;
 use lathe_model::{Catalog, ResolvedModel};
@@ -132,7 +132,7 @@ pub(crate) fn choose_model(
     choose(&shared.session.catalog, available.as_deref(), name).map(|model| model.id)
 }
 
-/// As [`choose_model`], for something that goes on without: the person is told.
+/// As [`choose_model`], for something that continues without: the user is told.
 pub(crate) fn choose_model_or(
     shared: &ConversationShared,
     name: &str,

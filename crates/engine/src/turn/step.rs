@@ -33,7 +33,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// After so long without a word of a server on this machine, the person is told why that may be.
+/// After so long without a word of a server on this machine, the user is told why that may be.
 const SLOW_START: Duration = Duration::from_secs(5);
 
 /// The outcome of a step, with the parts that the turn reports.
@@ -340,7 +340,7 @@ impl Conversation {
             return Ok(());
         }
         if matches!(event.event, StreamEvent::MessageStart { .. }) {
-            // Now there is time to take over the person's shell start-up files; the first request was not
+            // Now there is time to take over the user's shell start-up files; the first request was not
             // held up by it.
             self.shared.tools.shell.prepare();
         }
@@ -554,7 +554,7 @@ impl Conversation {
         {
             Verdict::Fine => {}
             Verdict::Remind { count } => added.push(format!(
-                "You have made the same {name} call {count} times in a row with the same result. It won't change: try something else, or say what is in the way."
+                "You have made the same {name} call {count} times in a row with the same result. It won't change: try something else, or say what blocks you."
             )),
             Verdict::Stop { count } => {
                 attempt.ending.get_or_insert(CallEnding::Repeated {
@@ -579,7 +579,7 @@ impl Conversation {
         added.extend(result.added_context);
         for file in self.touched_instructions(&result.touched) {
             added.push(format!(
-                "Instructions that hold for this part of the project, from {}:\n{}",
+                "Instructions for this part of the project, from {}:\n{}",
                 file.path.display(),
                 file.text_with_notice()
             ));
@@ -662,7 +662,7 @@ impl Conversation {
             ..self.attempt(turn, step)
         };
         if !effects.is_empty() {
-            let mut text = "An earlier attempt at your answer was lost on the way, after these calls had already run. Their effects are real; look before you repeat any of them:".to_owned();
+            let mut text = "An earlier attempt at your answer was lost in transit, after these calls had already run. Their effects are real; check before you repeat any of them:".to_owned();
             for (name, input, result) in effects {
                 let result: String = result.chars().take(500).collect();
                 let _ = write!(text, "\n- {name} {input}\n  gave: {result}");
@@ -673,7 +673,7 @@ impl Conversation {
         }
     }
 
-    /// The person interrupted: everything is stopped, every call gets a result, what was said stays.
+    /// The user interrupted: everything is stopped, every call gets a result, what was said stays.
     async fn cancelled(&mut self, mut attempt: Attempt, phase: Phase) -> StepReport {
         // A call that was made a moment ago may have been answered as interrupted before it began.
         let ends_with_call = attempt.executor.count() > 0

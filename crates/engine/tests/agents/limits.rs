@@ -121,7 +121,7 @@ async fn agents_die_with_their_session_and_leave_no_process() {
     });
     let place = Place::new(scenario).await;
     let mut options = place.options();
-    // A person leaves: nobody waits for the agents.
+    // The user leaves: nobody waits for the agents.
     options.interactive = true;
     let mut talk = place.open_with(options).await;
     talk.say("start them").await;
@@ -195,12 +195,8 @@ async fn agents_spend_the_sessions_budget_and_stop_when_it_is_spent() {
     let result = talk.say("go").await;
     let agent = &talk.session.tasks().agents()[0];
     assert_eq!(agent.status, AgentStatus::Failed);
-    assert!(
-        agent.result.contains("agents spend from the same budget"),
-        "{}",
-        agent.result
-    );
-    // The main conversation stops for the same reason, and a person can read it.
+    assert!(agent.result.contains("agents share it"), "{}", agent.result);
+    // The main conversation stops for the same reason, and the user can read it.
     assert!(result.is_error);
     assert!(
         result.errors[0].contains("maximum budget ($1)"),

@@ -1,4 +1,4 @@
-//! Plan mode, and questions to the person.
+//! Plan mode, and questions to the user.
 
 use crate::support::{Place, whole};
 use lathe_engine::Answerer;
@@ -100,7 +100,10 @@ async fn the_mode_of_the_command_line_tells_the_model_and_only_appends() {
     assert!(requests[0].last_user_text().contains("plan it"));
     let last = whole(requests.last().unwrap());
     assert_eq!(last.matches("Plan mode is on: read and think").count(), 1);
-    assert!(last.contains("Nobody can approve the plan here"), "{last}");
+    assert!(
+        last.contains("There is no user to approve the plan"),
+        "{last}"
+    );
     talk.finish().await;
 }
 
@@ -124,7 +127,7 @@ async fn questions_reach_the_person_and_the_answers_come_back() {
     options.permissions.answerer = Answerer::Face;
     let mut talk = place.open_with(options).await;
     talk.send("build it");
-    // Even where every permission is given, a question to a person is asked.
+    // Even where every permission is given, a question to the user is asked.
     let question = talk.question().await;
     assert_eq!(question.tool_name, ask_user_question::NAME);
     let asked = ask_user_question::questions(&question.input).unwrap();
@@ -143,7 +146,7 @@ async fn questions_reach_the_person_and_the_answers_come_back() {
     let in_tools = talk.session.history().totals().tool_duration_ms;
     talk.send("again");
     let question = talk.question().await;
-    // A person takes their time, and that is not the tool's.
+    // The user takes their time, and that is not the tool's.
     tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     talk.reply(&question, PermissionReply::deny("neither, use a text file"));
     let result = talk.result().await;
@@ -153,7 +156,7 @@ async fn questions_reach_the_person_and_the_answers_come_back() {
     // Without anyone to ask, the model is told to decide.
     let mut talk = place.open().await;
     let result = talk.say("build it").await;
-    assert!(result.text.contains("Decide yourself"), "{}", result.text);
+    assert!(result.text.contains("Choose the answer"), "{}", result.text);
     talk.finish().await;
 }
 

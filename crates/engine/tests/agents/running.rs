@@ -297,7 +297,7 @@ async fn questions_of_a_foreground_agent_reach_the_person_and_a_background_one_i
     let results = talk.quiet().await;
     assert_eq!(results.last().unwrap().text, "heard");
     let told = talk.session.tasks().agents()[1].result.clone();
-    assert!(told.contains("nobody can be asked"), "{told}");
+    assert!(told.contains("there is no user to ask"), "{told}");
     talk.finish().await;
 }
 
@@ -336,7 +336,7 @@ async fn an_agent_with_a_worktree_changes_nothing_in_the_project() {
     let note = talk.session.tasks().agents()[0].worktree.clone().unwrap();
     assert!(note.contains(".lathe/worktrees/agent-"), "{note}");
     let first = whole(&place.requests_of("change it")[0]);
-    assert!(first.contains("git worktree of your own"), "{first}");
+    assert!(first.contains("your own git worktree"), "{first}");
     talk.finish().await;
 }
 
@@ -548,7 +548,7 @@ async fn a_session_that_died_knows_its_agents_when_it_is_taken_up() {
             Reply::text("heard")
         } else if text.contains("wake it") && request.last_results().is_empty() {
             assert!(
-                whole(request).contains("SendMessage wakes one"),
+                whole(request).contains("SendMessage resumes one"),
                 "the model was told"
             );
             Reply::tool_use("SendMessage", json!({"to": "sleeper", "message": "go on"}))
@@ -560,7 +560,7 @@ async fn a_session_that_died_knows_its_agents_when_it_is_taken_up() {
     });
     let place = Place::new(scenario).await;
     let mut options = place.options();
-    // A person leaves: nobody waits for the agent.
+    // The user leaves: nobody waits for the agent.
     options.interactive = true;
     let mut talk = place.open_with(options).await;
     talk.say("start it").await;

@@ -113,7 +113,7 @@ impl Place {
         }
     }
 
-    /// As [`Self::options`], in a folder that a person trusts.
+    /// As [`Self::options`], in a folder that the user trusts.
     pub(crate) fn trusting_options(&self) -> SessionOptions {
         use lathe_settings::Source;
         let mut options = self.options();
@@ -125,7 +125,7 @@ impl Place {
         self.open_with(self.options()).await
     }
 
-    /// Goes on with the newest session.
+    /// Continues with the newest session.
     pub(crate) async fn resume(&self) -> Talk {
         let mut options = self.trusting_options();
         options.history.session = SessionChoice::Continue;

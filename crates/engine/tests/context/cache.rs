@@ -83,7 +83,7 @@ async fn five_hundred_turns_through_compactions_are_read_from_the_cache() {
 
     let requests = place.main_requests();
     // After all of it the model still knows what the page says it must: instructions, memory, the task
-    // list, the files it works on, the person's last words before the summary.
+    // list, the files it works on, the user's last words before the summary.
     let end = requests.last().unwrap();
     let (system, messages) = (
         end.system_text(),
@@ -106,7 +106,7 @@ async fn five_hundred_turns_through_compactions_are_read_from_the_cache() {
         .filter_map(|pair| broken(&pair[0], &pair[1]))
         .collect();
     assert_eq!(breaks.len(), seen.compactions.len(), "{breaks:?}");
-    // The person was not told of breaks that are to be expected.
+    // The user was not told of breaks that are to be expected.
     let told = seen
         .notices
         .iter()
@@ -155,7 +155,7 @@ async fn at_most_four_markers_go_out_and_live_an_hour_where_asked() {
 #[tokio::test]
 async fn a_request_with_everything_on_is_small() {
     let place = Place::new(Scenario::new().reply(Reply::text("a")), 200_000).await;
-    // A person in the terminal, who has instructions, a memory, and lines for commits.
+    // The user in the terminal, who has instructions, a memory, and lines for commits.
     std::fs::write(place.project().join("AGENTS.md"), "Use tabs.\n".repeat(20)).unwrap();
     lathe_memory::AutoMemory::of(&place.config(), &place.project())
         .add_note("the person likes tabs")

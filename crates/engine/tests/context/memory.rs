@@ -59,7 +59,7 @@ async fn what_is_worth_remembering_is_proposed_after_a_turn_and_counted() {
     talk.say(long("use tabs")).await;
     let told = loop {
         match talk.event().await {
-            Event::Notice { text, .. } if text.contains("worth remembering") => break text,
+            Event::Notice { text, .. } if text.contains("Proposed for memory") => break text,
             _ => {}
         }
     };

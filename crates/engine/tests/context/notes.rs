@@ -73,7 +73,7 @@ async fn recent_notes_take_the_place_of_older_history_and_new_messages_stay() {
     assert!(!text.contains("question 0: "));
     assert_eq!(place.server.problems(), Vec::<String>::new());
 
-    // The session goes on across the boundary.
+    // The session continues across the boundary.
     let mut talk = place.resume().await;
     let result = talk.say("after the resume").await;
     assert!(!result.is_error);
@@ -146,7 +146,7 @@ async fn a_document_that_was_read_is_kept_current_and_no_other_file_is_touched()
             break text;
         }
     };
-    assert!(told.contains("clocks.md was brought up to date"), "{told}");
+    assert!(told.contains("clocks.md was updated"), "{told}");
     assert_eq!(
         std::fs::read_to_string(&document).unwrap(),
         "# MAGIC DOC: clocks\n\nThere are two clocks.\n"

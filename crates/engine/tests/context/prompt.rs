@@ -226,7 +226,7 @@ async fn budgets_warn_before_they_end_the_session() {
     let warned = seen
         .notices
         .iter()
-        .filter(|(_, text)| text.contains("may spend"));
+        .filter(|(_, text)| text.contains("of this session's budget"));
     assert_eq!(warned.count(), 2, "{:?}", seen.notices);
 }
 

@@ -132,7 +132,7 @@ impl Place {
         self.open_with(self.options()).await
     }
 
-    /// As [`Self::open`], in a folder that a person trusts.
+    /// As [`Self::open`], in a folder that the user trusts.
     pub(crate) async fn open_trusted(&self) -> Talk {
         use lathe_settings::Source;
         let mut options = self.options();
@@ -140,7 +140,7 @@ impl Place {
         self.open_with(options).await
     }
 
-    /// Goes on with the newest session.
+    /// Continues with the newest session.
     pub(crate) async fn resume(&self) -> Talk {
         let mut options = self.options();
         options.history.session = SessionChoice::Continue;

@@ -195,7 +195,7 @@ fn definition(
     if prompt.trim().is_empty() {
         fields.report(
             "prompt",
-            format!("the agent {name} has no instructions but its description"),
+            format!("the agent {name} has a description but no instructions"),
             Some("write them below the front matter"),
         );
     }

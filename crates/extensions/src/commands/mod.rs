@@ -13,7 +13,7 @@ use lathe_protocol::command::{BUILTIN_PREFIX, BuiltinCommand};
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-/// What running a command does.
+/// The effect of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommandAction {
     /// Runs a built-in command.

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 /// Why an archive is refused. Names of files are safe for a terminal.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    #[error("it is no tar archive, or a broken one ({0})")]
+    #[error("not a valid tar archive ({0})")]
     Tar(#[source] std::io::Error),
-    #[error("it is no zip archive, or a broken one ({0})")]
+    #[error("not a valid zip archive ({0})")]
     Zip(#[from] ::zip::result::ZipError),
     #[error(transparent)]
     Limit(#[from] LimitError),

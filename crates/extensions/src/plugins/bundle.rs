@@ -37,7 +37,7 @@ pub(crate) enum BundleError {
     Read(std::io::Error),
     #[error("it can't be unpacked: {0}")]
     Unpack(#[source] std::io::Error),
-    #[error("it is no file of at most {0} MB")]
+    #[error("it is not a file of at most {0} MB")]
     Size(u64),
     #[error("its {MANIFEST} is broken: {0}")]
     Manifest(#[source] serde_json::Error),

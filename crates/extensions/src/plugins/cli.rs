@@ -14,7 +14,7 @@ pub fn list(loaded: &LoadedPlugins) -> String {
     let mut text = String::new();
     if loaded.listings.is_empty() {
         text.push_str(
-            "no plugins; `lathe plugin marketplace add` and `lathe plugin install` bring them\n",
+            "no plugins; add them with `lathe plugin marketplace add` and `lathe plugin install`\n",
         );
     }
     for listing in &loaded.listings {
@@ -99,7 +99,7 @@ pub fn confirmation(prepared: &Prepared) -> String {
     let runs = plugin.runs();
     let rest = brings.iter().filter(|bring| !runs.contains(bring));
     if !runs.is_empty() {
-        text.push_str("  it runs by itself:\n");
+        text.push_str("  runs automatically:\n");
         lines(&mut text, runs.iter());
     }
     let rest: Vec<&Bring> = rest.collect();

@@ -373,7 +373,7 @@ impl Reader<'_> {
                 Value::String(path) if path.starts_with("https://") => {
                     self.problem(
                         key,
-                        format!("{path:?} would have to be fetched at every start, which is not done; put the file into the plugin, or write the server itself here (command and args, or url)"),
+                        format!("{path:?} would have to be fetched at every start, which is not supported; put the file into the plugin, or write the server itself here (command and args, or url)"),
                     );
                 }
                 Value::String(path) if key == "mcpServers" && is_bundle(&path) => {
@@ -535,9 +535,7 @@ impl Reader<'_> {
                     continue;
                 };
                 if let Some(unknown) = server.keys().find(|key| !KEYS.contains(&key.as_str())) {
-                    refuse(format!(
-                        "{unknown:?} is not known here; the server is dropped"
-                    ));
+                    refuse(format!("{unknown:?} is unknown; the server is ignored"));
                     continue;
                 }
                 if !server.get("command").is_some_and(Value::is_string) {
@@ -672,7 +670,7 @@ fn hook_group(
                             &field,
                             "${user_config.…} is not filled in in a shell command",
                         )
-                        .fix("use \"args\", where every word is passed on as it is"),
+                        .fix("use \"args\", where each argument is passed unchanged"),
                     );
                 }
                 kept.push(hook);

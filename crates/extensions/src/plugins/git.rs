@@ -27,7 +27,7 @@ pub enum GitError {
     NoSuchCommit(String),
 }
 
-/// What to fetch.
+/// The repository and revision to fetch.
 #[derive(Debug, Clone, Copy)]
 pub struct Revision<'a> {
     /// The repository's address.

@@ -505,7 +505,7 @@ fn complete_manifest(
         if own.has_components() {
             return Err(PluginError::refused(
                 id.to_string(),
-                "the marketplace says \"strict\": false, but its own plugin.json names parts as well; remove one of the two",
+                "the marketplace sets \"strict\": false, but the plugin's plugin.json also lists components; remove one of the two",
             ));
         }
         let mut merged = entry.manifest.clone();

@@ -343,7 +343,7 @@ impl Loading<'_> {
         for id in &withheld {
             self.loaded.listings.push(
                 PluginListing::new(id, PluginState::NotTrusted).because(
-                    "this folder's settings ask for it, and the folder isn't trusted; `lathe trust add` changes that",
+                    "this folder's settings enable it, but the folder isn't trusted; trust it with `lathe trust add`",
                 ),
             );
         }
@@ -385,7 +385,7 @@ impl Loading<'_> {
         let Some(entry) = entry else {
             self.loaded.listings.push(
                 PluginListing::new(&text, PluginState::NotInstalled).because(format!(
-                    "settings ask for it, and nothing of it runs until you install it: `lathe plugin install {id}`"
+                    "settings enable it, but it is not installed: `lathe plugin install {id}`"
                 )),
             );
             return;
@@ -435,7 +435,7 @@ impl Loading<'_> {
             .find(|known| known.id.name == id.name)
         {
             let listing = listing.because(format!(
-                "{} is on already, and names of its parts would be the same; switch one of them off",
+                "{} is already enabled and has components of the same names; disable one of them",
                 first.id
             ));
             self.loaded.listings.push(listing);
@@ -472,7 +472,7 @@ impl Loading<'_> {
                 let fix = match entry {
                     Some(entry) if !entry.install_path.is_dir() => {
                         format!(
-                            "its files are gone: install it again with `lathe plugin install {id}`"
+                            "its files are missing: reinstall it with `lathe plugin install {id}`"
                         )
                     }
                     _ => problem.to_string(),
@@ -509,7 +509,7 @@ impl Loading<'_> {
                     file,
                     "dependencies",
                     format!(
-                        "it needs the plugin {}, which is not on",
+                        "it needs the plugin {}, which is not enabled",
                         plain(needed, 100)
                     ),
                 )

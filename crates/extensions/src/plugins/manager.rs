@@ -108,7 +108,7 @@ impl PluginManager {
         {
             return Err(PluginError::refused(
                 source.to_string(),
-                format!("it was expected to be the marketplace {expected} and calls itself {name}"),
+                format!("expected the marketplace {expected}, found {name}"),
             ));
         }
         self.policy.check(&name, source)?;
@@ -233,7 +233,7 @@ impl PluginManager {
             return Err(PluginError::refused(
                 format!("the marketplace {name}"),
                 format!(
-                    "it calls itself {} now; remove it and add it again",
+                    "its name is now {}; remove it and add it again",
                     marketplace.name
                 ),
             ));
@@ -488,7 +488,7 @@ fn not_listed(marketplace: &Marketplace, name: &str) -> PluginError {
     PluginError::usage(
         match (lathe_settings::nearest::nearest(name, names), broken) {
             (_, Some(problem)) => format!(
-                "the marketplace {} lists {name} in a way that can't be used: {problem}",
+                "the marketplace {} lists {name} with an invalid entry: {problem}",
                 marketplace.name
             ),
             (Some(near), None) => format!(

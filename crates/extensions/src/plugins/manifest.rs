@@ -188,7 +188,7 @@ impl Manifest {
             } else if !OTHERS.contains(&key) && !ENTRY.contains(&key) && !key.starts_with("x-") {
                 let known = COMPONENTS.into_iter().chain(OTHERS.iter().copied());
                 let near = lathe_settings::nearest::nearest(key, known);
-                let problem = Problem::field(file, key, "is not a key of a plugin; it is dropped");
+                let problem = Problem::field(file, key, "is not a key of a plugin; it is ignored");
                 problems.push(match near {
                     Some(near) => problem.fix(format!("did you mean {near}?")),
                     None => problem,
@@ -337,7 +337,7 @@ fn user_config(
             problems.push(Problem::field(
                 file,
                 format!("{field}.{unknown}"),
-                "is not known here; the option is dropped",
+                "is unknown; the option is ignored",
             ));
             continue;
         }

@@ -195,9 +195,9 @@ impl Marketplace {
         }
         Some(match now {
             Some(now) if self.find(now).is_some() => format!(
-                "{name} is called {now} now in the marketplace {market}; install it with `lathe plugin install {now}@{market}`"
+                "{name} was renamed to {now} in the marketplace {market}; install it with `lathe plugin install {now}@{market}`"
             ),
-            _ => format!("the marketplace {market} has taken {name} off"),
+            _ => format!("the marketplace {market} has removed {name}"),
         })
     }
 

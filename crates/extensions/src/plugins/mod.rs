@@ -87,7 +87,7 @@ pub enum PluginError {
     #[error("{what} is refused: {source}")]
     Refused { what: String, source: Cause },
     /// One of our own files can't be parsed. It is never overwritten.
-    #[error("{} is broken: {source}; fix it, or remove it to start afresh", file.display())]
+    #[error("{} is broken: {source}; fix it, or remove it to start over", file.display())]
     Broken {
         file: PathBuf,
         source: serde_json::Error,

@@ -28,7 +28,7 @@ pub enum SourceError {
     MissingField(&'static str),
     #[error("{0} is on this machine, but the marketplace is not")]
     LocalPluginOfRemoteMarketplace(String),
-    #[error("a plugin can't come from {0:?}; supported: a path, github, url, git-subdir, npm")]
+    #[error("unknown plugin source {0:?}; supported: a path, github, url, git-subdir, npm")]
     UnknownPluginKind(String),
     #[error("the path {0:?} has characters that can't be in one")]
     PathCharacters(String),

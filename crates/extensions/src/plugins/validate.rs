@@ -117,7 +117,7 @@ fn plugin(root: &Path) -> Result<Validation, ValidateError> {
                 return Err(ValidateError::Nothing(root.to_path_buf()));
             }
             validation.brings = plugin.parts().iter().map(describe).collect();
-            // Options are filled in by the person who installs it.
+            // Options are filled in by the user who installs it.
             validation.problems = plugin
                 .problems
                 .iter()
@@ -177,7 +177,7 @@ const REPLACED_TOOLS: [(&str, &str); 3] = [
     ("NotebookRead", "use Read"),
 ];
 
-/// What replaces a tool of other programs that no session here offers.
+/// The replacement for a tool of other programs that Lathe doesn't have.
 #[must_use]
 pub fn replacement_of_tool(name: &str) -> Option<&'static str> {
     let found = REPLACED_TOOLS.iter().find(|(known, _)| *known == name);

@@ -39,7 +39,7 @@ fn preparing_installs_nothing() {
     let text = lathe_extensions::plugins::cli::confirmation(&prepared);
     for word in [
         "tool@market 1.0.0",
-        "it runs by itself",
+        "runs automatically",
         "PostToolUse (Write)",
         "${CLAUDE_PLUGIN_ROOT}/format.sh",
         "db",

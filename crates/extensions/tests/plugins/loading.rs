@@ -34,7 +34,7 @@ fn one_broken_plugin_doesn_t_disturb_another() {
             .reason
             .as_ref()
             .unwrap()
-            .contains("install it again")
+            .contains("reinstall it")
     );
     assert_eq!(loaded.error_frames().len(), 2);
     assert_eq!(loaded.frames()[0]["name"], "tool");

@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// A person's home, a project and a folder of managed policy, all of their own.
+/// The user's home, a project and a folder of managed policy, all of their own.
 struct Home {
     folder: TempDir,
     trust: Trust,

@@ -162,7 +162,11 @@ fn a_bundle_that_is_broken_or_elsewhere_costs_itself() {
     let plugin = read(&home, "work/x");
     assert_eq!(plugin.contribution.mcp_servers.len(), 1);
     let told = messages(&plugin);
-    for words in ["no zip archive", "would have to be fetched", "leads out"] {
+    for words in [
+        "not a valid zip archive",
+        "would have to be fetched",
+        "leads out",
+    ] {
         assert!(told.contains(words), "{words}: {told}");
     }
 }

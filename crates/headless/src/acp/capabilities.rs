@@ -1,4 +1,4 @@
-//! What each side can do.
+//! Capabilities of both sides.
 
 use serde_json::{Value, json};
 

@@ -174,9 +174,9 @@ fn mode_words(mode: PermissionMode) -> (&'static str, &'static str) {
             ("Accept edits", "Edit files in the workspace without asking")
         }
         PermissionMode::Plan => ("Plan", "Read and plan; change nothing"),
-        PermissionMode::DontAsk => ("Don't ask", "Refuse whatever would need a question"),
+        PermissionMode::DontAsk => ("Don't ask", "Refuse calls that would need confirmation"),
         PermissionMode::BypassPermissions => {
-            ("Bypass", "Ask only where a rule or a safety check says so")
+            ("Bypass", "Ask only if a rule or a safety check requires it")
         }
         PermissionMode::Auto => ("Auto", "A classifier answers the questions"),
     }

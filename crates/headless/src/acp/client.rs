@@ -52,7 +52,7 @@ impl Client {
         let id = {
             let mut open = self.open.lock();
             if open.closed {
-                return Err(RpcError::internal("the client is gone"));
+                return Err(RpcError::internal("the client disconnected"));
             }
             open.last += 1;
             let id = open.last;
@@ -63,7 +63,7 @@ impl Client {
         self.host.send(wire::request(id, method, params));
         let answer = answer
             .await
-            .unwrap_or_else(|_| Err(RpcError::internal("the client is gone")));
+            .unwrap_or_else(|_| Err(RpcError::internal("the client disconnected")));
         drop(withdrawal);
         answer
     }

@@ -39,7 +39,7 @@ pub(super) struct Connection {
     running: HashMap<String, AbortHandle>,
 }
 
-/// What tasks of the connection use.
+/// State shared by the tasks of the connection.
 struct Shared {
     environment: Environment,
     options: SessionOptions,
@@ -54,7 +54,7 @@ struct Followed {
     task: JoinHandle<()>,
 }
 
-/// What opening an earlier session does with what was said.
+/// How an earlier session is opened: `Load` replays its messages.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Taking {
     Load,

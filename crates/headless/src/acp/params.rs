@@ -36,7 +36,7 @@ pub struct Workspace {
 pub struct Earlier {
     /// The session.
     pub session_id: String,
-    /// Where it goes on.
+    /// Where it continues.
     #[serde(flatten)]
     pub workspace: Workspace,
 }

@@ -181,7 +181,7 @@ pub(super) fn permission_reply(
                 destination: RuleSource::Session,
             }])
         }
-        Some(_) => deny("The user said no.", false),
+        Some(_) => deny("The user refused.", false),
         // The client took the whole turn back.
         None => deny("The user cancelled.", true),
     }

@@ -72,7 +72,7 @@ pub fn locations(input: &Value) -> Vec<Value> {
     }]
 }
 
-/// What a call would change, for the question whether it may.
+/// The change that a call would make, for its permission question.
 #[must_use]
 pub fn proposal(tool: &str, input: &Value) -> Vec<Value> {
     let text = |field: &str| input[field].as_str();
@@ -102,7 +102,7 @@ pub fn proposal(tool: &str, input: &Value) -> Vec<Value> {
     }
 }
 
-/// What a call brought: the change it made, or its text and pictures.
+/// The result of a call: the change it made, or its text and images.
 #[must_use]
 pub fn outcome(
     tool: &str,

@@ -1,7 +1,7 @@
 //! The adapter between the engine's events and `session/update`: pure, and the same for a conversation that
 //! is live and one that is loaded.
 //!
-//! What is kept of a call (its tool and input, what an editor was told) is kept here; nothing else is
+//! The state of calls (tool, input, updates sent so far) is kept here; nothing else is
 //! decided. A model's words come as they are streamed, everything else from the records.
 
 use super::capabilities::ClientCapabilities;
@@ -326,7 +326,7 @@ impl Updates {
         }
     }
 
-    /// Something that the person should know. A client without notices is sent warnings and errors as text.
+    /// Something that the user should know. A client without notices is sent warnings and errors as text.
     pub fn notice(&self, level: NoticeLevel, text: &str) -> Vec<Value> {
         let severity = match level {
             NoticeLevel::Info => "info",
@@ -394,7 +394,7 @@ pub fn chunk(kind: &str, text: &str, message: Option<&str>) -> Value {
     }
 }
 
-/// The person's words of a conversation that is loaded.
+/// The user's words of a conversation that is loaded.
 fn prompt(record: &MessageRecord) -> Vec<Value> {
     let Some(message) = &record.message else {
         return Vec::new();
@@ -505,7 +505,7 @@ mod tests {
         ]
     }
 
-    /// What an editor shows after the updates: the words by kind, and the last state of every call and plan.
+    /// The state of an editor after the updates: the text by kind, and the last state of every call and plan.
     fn shown(updates: &[Value]) -> Value {
         let mut state = json!({"words": "", "thoughts": "", "calls": {}, "plan": null});
         for update in updates {

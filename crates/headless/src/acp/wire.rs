@@ -36,7 +36,7 @@ pub enum Message {
 pub struct RpcError {
     /// The kind of error.
     pub code: i64,
-    /// What happened and what to do.
+    /// The problem and its fix.
     pub message: String,
 }
 

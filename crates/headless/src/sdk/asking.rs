@@ -32,7 +32,7 @@ async fn ask_host(
     session: &SessionHandle,
     request: &PermissionRequest,
 ) -> Result<Value, HostError> {
-    /// Tools whose permission question is the question that the person answers.
+    /// Tools whose permission question is the question that the user answers.
     const INTERACTIVE: [&str; 2] = ["AskUserQuestion", "ExitPlanMode"];
     let mut question = serde_json::to_value(request).unwrap_or_default();
     if let Some(fields) = question.as_object_mut() {

@@ -82,7 +82,7 @@ pub enum RequestError {
         source: std::io::Error,
     },
     /// A request that is about the connection and not about a session.
-    #[error("this can't be asked of a session")]
+    #[error("not supported in a session")]
     NotOfSession,
     /// An error that the session reports, as text.
     #[error("{0}")]

@@ -384,8 +384,7 @@ impl<E: Write> Face<E> {
             Ok(ControlRequest::ReloadPlugins(plugins))
                 if plugins.refuse_if_busy && self.is_busy() =>
             {
-                let mut refusal =
-                    control_error(&id, "the session is busy; ask again when it is idle");
+                let mut refusal = control_error(&id, "the session is busy; retry when it is idle");
                 refusal["response"]["error_code"] = "reload_plugins_busy".into();
                 self.host.send(refusal);
                 Ok(())

@@ -1,4 +1,4 @@
-//! Files that complete what a person types after `@`, for hosts that ask: as the terminal finds them.
+//! Files that complete what the user types after `@`, for hosts that ask: as the terminal finds them.
 
 use super::control::RequestError;
 use lathe_engine::SessionHandle;

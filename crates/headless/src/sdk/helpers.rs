@@ -1,4 +1,4 @@
-//! Small questions beside the conversation that a host may want the answers of: what the person may say
+//! Small questions beside the conversation that a host may want the answers of: what the user may say
 //! next, what the calls of a step did, and what agents are doing. They never hold anything up, and never outlive the session.
 
 use super::host::Host;
@@ -45,7 +45,7 @@ impl Helpers {
         helpers
     }
 
-    /// The host wants to know what the person may say next.
+    /// The host wants to know what the user may say next.
     pub(super) fn suggest(&mut self, environment: &Environment) {
         self.suggests = environment.switch(Variable::PromptSuggestions) != Some(false);
     }

@@ -1,8 +1,8 @@
 //! The line to the host: frames out, answers in.
 //!
-//! Frames are written in order: at once by whoever sends one if the host takes it (handing a line to
+//! Frames are written in order: at once by the sender if the host reads (handing a line to
 //! another thread costs more than writing it), else by a thread that waits for the host and then writes
-//! what has gathered. Whoever has several at a time says so ([`Host::together`]), and they are written
+//! what has accumulated. Senders of several frames use [`Host::together`], which writes them
 //! together. A question to the host is a future; dropping it withdraws the question, and when
 //! the host is gone every open question fails.
 //!
@@ -183,8 +183,8 @@ impl Host {
         }
     }
 
-    /// Waits until the host has read most of what was sent. Whoever waits for this before taking more
-    /// from the session holds the model back instead of filling the memory.
+    /// Waits until the host has read most of what was sent. Waiting for this before taking more
+    /// from the session slows the model down instead of filling memory.
     pub async fn room(&self) {
         let backlog = &self.inner.backlog;
         if backlog.count.load(Ordering::Relaxed) <= HIGH_WATER {

@@ -176,7 +176,7 @@ impl Setup {
         let (mut callbacks, mut problems) = (Vec::new(), Vec::new());
         for (event, matchers) in hooks {
             let Ok(event) = event.parse::<HookEvent>() else {
-                let text = format!("there is no event {event}; its hooks never run");
+                let text = format!("unknown event {event}; its hooks never run");
                 problems.push(Diagnostic::error(text).about("hooks"));
                 continue;
             };

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Where the rules are kept: with those that a host gives at the start, where no answer of a person
+/// Where the rules are kept: with those that a host gives at the start, where no answer of the user
 /// replaces them.
 const KEPT: RuleSource = RuleSource::CliArg;
 
@@ -110,7 +110,7 @@ impl Policies {
     pub(super) fn follow_mode(&self, session: &SessionHandle) {
         let mut state = self.state.lock();
         let passes = match session.permissions().mode() {
-            // Where everything passes, a classifier would be one that isn't asked: a person is.
+            // Where everything passes, a classifier would be one that isn't asked: the user is.
             PermissionMode::BypassPermissions => Some(false),
             PermissionMode::Auto => Some(true),
             _ => None,

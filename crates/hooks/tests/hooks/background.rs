@@ -1,4 +1,4 @@
-//! Hooks that go on after the turn has gone on, and variables that hooks leave behind.
+//! Hooks that continue after the turn has gone on, and variables that hooks leave behind.
 
 use crate::{Bench, bash, input, is_alive, within};
 use lathe_hooks::{RunOutcome, environment_file};

@@ -43,7 +43,7 @@ async fn a_hook_that_floods_its_output_is_stopped_and_little_is_kept() {
     let (outcome, _bench) = run(command("yes flooding")).await;
     assert_eq!(outcome.runs[0].outcome, RunOutcome::Error);
     assert!(
-        outcome.warnings[0].contains("printed without end"),
+        outcome.warnings[0].contains("printed too much output"),
         "{:?}",
         outcome.warnings
     );
@@ -81,7 +81,7 @@ async fn a_hook_that_prints_half_json_says_nothing() {
     let half = r#"printf '{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "allow"'"#;
     let (outcome, _bench) = run(command(half)).await;
     assert!(
-        outcome.warnings[0].contains("starts like JSON but is not"),
+        outcome.warnings[0].contains("starts like JSON but is invalid"),
         "{:?}",
         outcome.warnings
     );
@@ -205,7 +205,7 @@ async fn wait_for(bench: &Bench, name: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_hooks_are_all_alive_at_once() {
-    // Each says that it is there and goes on only when all ten are: one after the other they would
+    // Each says that it is there and continues only when all ten are: one after the other they would
     // wait for ever.
     let barrier =
         "mkdir -p here; : > here/$$; while [ \"$(ls here | wc -l)\" -lt 10 ]; do sleep 0.05; done";

@@ -213,7 +213,7 @@ async fn without_a_model_a_prompt_hook_is_a_warning() {
     let bench = Bench::with("Stop", &json!([{"type": "prompt", "prompt": "done?"}]));
     let outcome = bench.run("Stop", json!({})).await;
     assert!(
-        outcome.warnings[0].contains("there is no model here"),
+        outcome.warnings[0].contains("no model is available"),
         "{outcome:?}"
     );
     assert_eq!(outcome.block, None);

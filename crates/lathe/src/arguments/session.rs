@@ -255,7 +255,7 @@ pub(crate) struct PermissionArguments {
     #[arg(long, conflicts_with = "permission_mode", help_heading = "Permissions")]
     pub(crate) dangerously_skip_permissions: bool,
 
-    /// Run commands without the sandbox, whatever settings say.
+    /// Run commands without the sandbox; overrides settings.
     #[arg(long, help_heading = "Permissions")]
     pub(crate) no_sandbox: bool,
 
@@ -263,7 +263,7 @@ pub(crate) struct PermissionArguments {
     #[arg(long, help_heading = "Permissions")]
     pub(crate) allow_dangerously_skip_permissions: bool,
 
-    /// What answers permission questions: a tool of an MCP server (mcp__server__tool), or "stdio" for the
+    /// Answer permission questions by a tool of an MCP server (mcp__server__tool), or "stdio" for the
     /// host on standard input and output.
     #[arg(long, value_name = "NAME", help_heading = "Permissions")]
     pub(crate) permission_prompt_tool: Option<String>,

@@ -125,7 +125,7 @@ pub(crate) enum ThinkingDisplayWord {
     Omitted,
 }
 
-/// What happens to permission questions.
+/// How permission questions are answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PermissionPrompts {
     /// The host is asked.

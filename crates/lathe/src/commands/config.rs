@@ -66,7 +66,7 @@ pub(crate) fn trust(environment: Environment, arguments: TrustArguments) -> Outc
                 let folder = places.environment.cwd.join(&folder);
                 store.remember_outside_imports(&folder, true)?;
                 Ok(format!(
-                    "{text}its instruction files may import files from outside of it\n"
+                    "{text}its instruction files may import files from outside the folder\n"
                 ))
             })
         }

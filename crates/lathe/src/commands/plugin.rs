@@ -20,7 +20,7 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 
 /// Printed when the folder's own settings are not applied.
-const NOT_TRUSTED: &str = "this folder is not trusted yet, so what its settings switch on doesn't run: `lathe trust add` changes that\n";
+const NOT_TRUSTED: &str = "this folder is not trusted yet, so plugins that its settings enable don't run: trust it with `lathe trust add`\n";
 
 /// `lathe plugin`.
 #[derive(Debug, Args)]
@@ -241,10 +241,13 @@ impl PluginCommands {
             }
             Some(_) => format!("{} {} is fetched again", installed.id, installed.version),
             None if installed.on => {
-                format!("{} {} is installed and on", installed.id, installed.version)
+                format!(
+                    "{} {} is installed and enabled",
+                    installed.id, installed.version
+                )
             }
             None => format!(
-                "{0} {1} is installed and off, as it asks for; `lathe plugin enable {0}` switches it on",
+                "{0} {1} is installed but disabled by default; enable it with `lathe plugin enable {0}`",
                 installed.id, installed.version
             ),
         };
@@ -264,7 +267,7 @@ impl PluginCommands {
         }
         if scope.comes_with_the_folder() && !self.trusted {
             print(
-                "this folder is not trusted yet, so its plugins don't run: `lathe trust add` changes that\n",
+                "this folder is not trusted yet, so its plugins don't run: trust it with `lathe trust add`\n",
             )?;
         }
         Ok(Exit::Success)

@@ -38,7 +38,7 @@ pub(crate) enum SandboxCommand {
         #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
         command: Vec<OsString>,
     },
-    /// Show which sandbox can be had here, and what commands may do in it.
+    /// Show which sandbox is available, and what commands may do in it.
     Status {
         /// Print JSON.
         #[arg(long)]
@@ -198,7 +198,7 @@ fn read_policy(file: &std::path::Path) -> Result<SandboxSettings, CliError> {
     let settings: SandboxSettings =
         serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
     match settings.extra.keys().next() {
-        Some(unknown) => Err(wrong(format!("`{unknown}` is no key of `sandbox`"))),
+        Some(unknown) => Err(wrong(format!("`{unknown}` is not a key of `sandbox`"))),
         None => Ok(settings),
     }
 }
@@ -247,9 +247,9 @@ fn status(places: &Places, settings: &Resolved, as_json: bool) -> Outcome {
     let state = match (wish, active) {
         (Wish::On, true) => "on: commands run in the sandbox",
         (_, true) => "on by default: commands run in the sandbox",
-        (Wish::On, false) => "asked for by settings, but none can be had here",
+        (Wish::On, false) => "enabled in settings, but not available on this system",
         (Wish::Default, false) => "off: what can be had here is on only if sandbox.enabled says so",
-        (Wish::Off, _) => "off (sandbox.enabled in settings switches it on)",
+        (Wish::Off, _) => "off (enable it with sandbox.enabled in settings)",
     };
     let _ = writeln!(text, "sandbox:   {state}");
     policy_text(&policy, &mut text);
@@ -290,15 +290,15 @@ fn explain(places: &Places, settings: &Resolved, command: &str) -> Outcome {
     let analysis = lathe_shell::analysis::analyse(command, context.shell);
     let facts = &context.sandbox;
     let place = if !tier.confines() {
-        "no sandbox can be had here, so it runs without one"
+        "no sandbox is available, so it runs without one"
     } else if !facts.bash_sandboxed {
         "the sandbox is off (sandbox.enabled), so it runs without one"
     } else if facts.excludes(&analysis, &context.home) {
         "it runs outside the sandbox: every part of it is in sandbox.excludedCommands"
     } else if facts.auto_allow {
-        "it runs in the sandbox, without a question (sandbox.autoAllowBashIfSandboxed)"
+        "it runs in the sandbox, without confirmation (sandbox.autoAllowBashIfSandboxed)"
     } else {
-        "it runs in the sandbox, once it is permitted"
+        "it runs in the sandbox, after it is permitted"
     };
     let explanation = cli::explain(command, &context);
     print(&format!("{place}\n\n{}", explanation.to_text(false)))

@@ -1,4 +1,4 @@
-//! Servers that do what they shouldn't, in sessions: the session goes on, and the person is told once.
+//! Servers that do what they shouldn't, in sessions: the session continues, and the user is told once.
 
 use super::*;
 use lathe_testkit::StreamJson;
@@ -270,7 +270,7 @@ fn an_expired_token_is_refreshed_and_a_lost_sign_in_is_reported_once_with_the_co
     session.wait_for_result();
     assert!(sent(&model, 3).contains("word-1"), "{}", sent(&model, 3));
     assert_eq!(remote.stats()["refresh"], 1);
-    // Now nothing helps but a person.
+    // Now nothing helps but the user.
     remote.get("/control?expire&kill_refresh");
     for _ in 0..2 {
         session.prompt("more");

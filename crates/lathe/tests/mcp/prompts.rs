@@ -168,11 +168,11 @@ fn a_server_that_comes_late_and_goes_takes_its_prompts_with_it() {
     session.prompt("third");
     session.wait_for_result();
     let told = sent(&model, 3);
-    let gone = "Skills that are no longer there: mcp__local__greet.";
+    let gone = "Removed skills: mcp__local__greet.";
     assert_eq!(told.matches(gone).count(), 1, "{told}");
     assert!(messages(&model, 3).starts_with(&messages(&model, 2)));
     let said = sent(&model, 5);
-    let why = "is not there now: its MCP server local is switched off";
+    let why = "is not available: its MCP server local is switched off";
     assert_eq!(said.matches(why).count(), 2, "{said}");
     assert_eq!(session.close().code(), Some(0));
     model.finish();
@@ -308,7 +308,7 @@ fn an_agent_uses_prompts_of_the_session_s_servers_unless_its_definition_forbids_
     for kind in ["worker", "fork"] {
         let (before, after) = in_agent(kind, &agents, GREET);
         assert_eq!(before.matches(LISTED).count(), 1, "{kind}: {before}");
-        assert!(!after.contains("no longer there"), "{kind}: {after}");
+        assert!(!after.contains("Removed skills"), "{kind}: {after}");
         assert!(after.contains("Greet Ada"), "{kind}: {after}");
     }
     let (before, after) = in_agent("closed", &agents, GREET);

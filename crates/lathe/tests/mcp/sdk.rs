@@ -44,7 +44,7 @@ fn a_host_reconnects_switches_and_replaces_servers() {
     // What the server says about itself reaches the model, without what could steer a terminal.
     let told = sent(&model, 0);
     assert!(
-        told.contains("The MCP server local says about itself"),
+        told.contains("Instructions of the MCP server local"),
         "{told}"
     );
     assert!(!told.contains("\\u001b"), "{told}");

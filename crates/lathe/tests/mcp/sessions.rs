@@ -454,7 +454,7 @@ fn a_server_that_asks_the_model_needs_confirmation_each_time() {
     ];
     assert_eq!(home.run(arguments, "").code(), Some(0));
     assert!(
-        sent(&model, 1).contains("nobody can approve"),
+        sent(&model, 1).contains("no user to approve"),
         "{}",
         sent(&model, 1)
     );

@@ -57,7 +57,7 @@ fn an_idle_pipe_of_the_caller_is_named_and_does_not_hang() {
     assert_eq!(output.code(), Some(0), "{output:#?}");
     assert_eq!(output.stdout, "hello\n");
     assert!(
-        output.stderr.contains("nothing came on standard input"),
+        output.stderr.contains("no data on standard input"),
         "{output:#?}"
     );
     server.finish();

@@ -80,7 +80,7 @@ fn an_untrusted_clone_that_looks_ordinary_gets_no_git_either() {
     let output = home.run(["-p", "hi"], "");
     assert_eq!(output.code(), Some(0), "{}", output.stderr);
     assert_eq!(ran(&home), "");
-    // A person's word changes that.
+    // The user's word changes that.
     assert_eq!(home.run(["trust", "add"], "").code(), Some(0));
     let output = home.run(["-p", "/diff"], "");
     assert_eq!(output.code(), Some(0), "{}", output.stderr);
@@ -100,5 +100,5 @@ fn an_agent_gets_no_worktree_of_an_untrusted_repository() {
     assert_eq!(output.code(), Some(0), "{}", output.stderr);
     assert_eq!(ran(&home), "");
     let told = last_user_text(&server, 1);
-    assert!(told.contains("nobody trusted that folder"), "{told}");
+    assert!(told.contains("that folder is not trusted"), "{told}");
 }

@@ -92,7 +92,9 @@ impl Resolve for Filter {
                 .filter(|address| policy.allows(address.ip()))
                 .collect();
             if allowed.is_empty() {
-                return Err(format!("{} has no address that may be asked", name.as_str()).into());
+                return Err(
+                    format!("{} has no address that may be contacted", name.as_str()).into(),
+                );
             }
             Ok(Box::new(allowed.into_iter()) as Addrs)
         })

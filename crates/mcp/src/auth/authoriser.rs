@@ -27,7 +27,7 @@ use std::time::Duration;
 use tokio::sync::broadcast;
 use url::Url;
 
-/// The time limit for the person at the browser.
+/// The time limit for the user at the browser.
 const AGREEMENT: Duration = Duration::from_secs(5 * 60);
 /// A token that expires within this many seconds is refreshed before use.
 const MARGIN: u64 = 30;
@@ -283,7 +283,7 @@ impl Authoriser {
     /// Authorises according to a challenge.
     ///
     /// # Errors
-    /// [`McpError::NeedsAuth`] if a person is needed and there is no browser, or the reason of the
+    /// [`McpError::NeedsAuth`] if the user is needed and there is no browser, or the reason of the
     /// failure.
     pub(crate) async fn authorise(&self, challenge: &str) -> Result<(), McpError> {
         self.load().await;
@@ -434,7 +434,7 @@ impl Authoriser {
         scopes
     }
 
-    /// Signs in with the client's own credentials, without a person.
+    /// Signs in with the client's own credentials, without the user.
     async fn own_credentials(
         &self,
         http: &reqwest::Client,
@@ -465,7 +465,7 @@ impl Authoriser {
         Ok(())
     }
 
-    /// Opens the page, waits for the person, and exchanges the code.
+    /// Opens the page, waits for the user, and exchanges the code.
     async fn ask_person(
         &self,
         http: &reqwest::Client,

@@ -4,7 +4,7 @@ use futures::future::BoxFuture;
 use lathe_process::{Command, StartError};
 use lathe_settings::Environment;
 
-/// Opens pages for the person.
+/// Opens pages for the user.
 pub trait Browser: Send + Sync {
     /// Opens a page and returns once it is shown.
     fn open<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<(), BrowserError>>;
@@ -19,7 +19,7 @@ pub enum BrowserError {
     Start(#[from] StartError),
 }
 
-/// The person's own browser.
+/// The user's own browser.
 #[derive(Debug, Clone)]
 pub struct SystemBrowser {
     environment: Environment,

@@ -81,7 +81,7 @@ async fn serve(mut stream: TcpStream, state: &str) -> Option<CallbackAnswer> {
         }
         Some(_) => (
             "200 OK",
-            "Sign-in failed; the terminal says why. This page can be closed.",
+            "Sign-in failed; see the terminal for the reason. You can close this page.",
         ),
         None => ("404 Not Found", "There is nothing here."),
     };

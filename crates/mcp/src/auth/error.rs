@@ -17,18 +17,18 @@ pub(super) enum AuthError {
     #[error("the challenge contains an invalid address: {0}")]
     Challenge(#[source] url::ParseError),
     #[error(
-        "the server says that it is {}, but its address is {address}; a token for one isn't sent to the other",
+        "the server identifies itself as {}, but its address is {address}; a token for one isn't sent to the other",
         text::line(.claimed, 200)
     )]
     OtherResource { claimed: String, address: String },
     #[error(
-        "the authorisation server {expected} says that it is {}; that is refused",
+        "the authorisation server {expected} identifies itself as {}; refused",
         text::line(.claimed, 200)
     )]
     OtherIssuer { expected: String, claimed: String },
-    #[error("the server refers to {0}, which is not a public address; that is refused")]
+    #[error("the server refers to {0}, which is not a public address; refused")]
     NotPublic(String),
-    #[error("the server refers to {0}, which is not encrypted (https); that is refused")]
+    #[error("the server refers to {0}, which is not encrypted (https); refused")]
     NotEncrypted(String),
     #[error("{host} can't be reached: {reason}")]
     Unreachable { host: String, reason: String },
@@ -45,11 +45,11 @@ pub(super) enum AuthError {
     #[error("{0} has no authorisation page")]
     NoPage(String),
     #[error(
-        "the answer claims to come from {}, but {expected} was asked; that is refused",
+        "the response names the issuer {}, but the request went to {expected}; refused",
         text::line(.claimed, 200)
     )]
     OtherAnswer { expected: String, claimed: String },
-    #[error("the answer doesn't say that it comes from {0}; that is refused")]
+    #[error("the response doesn't name the issuer {0}; refused")]
     UnnamedAnswer(String),
     #[error(
         "the stored client secret is for {bound}, but the server now refers to {issuer}; store it again (`lathe mcp add … --client-secret`) if that is right"

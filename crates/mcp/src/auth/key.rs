@@ -21,7 +21,7 @@ const LIFE: u64 = 300;
 /// Why an assertion can't be signed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum KeyError {
-    #[error("the client key is no PEM private key ({0})")]
+    #[error("the client key is not a PEM private key ({0})")]
     NoKey(rustls::pki_types::pem::Error),
     #[error("the client key is of a kind that is not supported; RSA, P-256, P-384 and Ed25519 are")]
     UnknownKind,
@@ -234,7 +234,7 @@ mod tests {
     fn a_key_that_can_t_be_used_is_an_error() {
         let p256 = include_str!("../../tests/keys/p256-sec1.pem");
         for (pem, algorithm, why) in [
-            ("nonsense", None, "no PEM private key"),
+            ("nonsense", None, "not a PEM private key"),
             (
                 "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n",
                 None,

@@ -1,7 +1,7 @@
 //! Authorisation at servers (OAuth 2.1).
 //!
 //! Every connection first tries without a token. On a challenge it finds the authorisation server
-//! (`discovery`), identifies the client (`registration`), lets the person consent in a browser
+//! (`discovery`), identifies the client (`registration`), lets the user consent in a browser
 //! (`callback`) or uses the client's own credentials, and connects again with the token. A later
 //! refusal leads to a refresh (`tokens`), then to a new authorisation with the scopes granted
 //! before and the required ones, at most twice.

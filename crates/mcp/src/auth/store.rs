@@ -24,7 +24,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What our entries in the keyring are called.
+/// The name of our keyring entries.
 const SERVICE: Service = Service {
     name: "lathe-mcp",
     label: "Lathe: signed in at an MCP server",
@@ -202,7 +202,7 @@ impl CredentialStore {
     #[must_use]
     pub fn keeping(&self) -> CredentialStorage {
         let why = match &self.keyring {
-            _ if self.wanted == StorageChoice::File => "LATHE_MCP_CREDENTIALS says so".to_owned(),
+            _ if self.wanted == StorageChoice::File => "set by LATHE_MCP_CREDENTIALS".to_owned(),
             Ok(keyring) => match keyring.check() {
                 Ok(()) => {
                     return CredentialStorage::Keyring {

@@ -42,7 +42,7 @@ impl Tokens {
 pub(super) enum Denied {
     /// The server doesn't know the client, or no longer.
     Client(String),
-    /// The grant is invalid: a person has to sign in again.
+    /// The grant is invalid: the user has to sign in again.
     Grant(String),
     /// Another reason, possibly temporary.
     Other(String),

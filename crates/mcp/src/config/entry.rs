@@ -203,7 +203,7 @@ impl Reader<'_> {
             None => {
                 return Err(self.wrong(
                     "",
-                    "neither \"command\" (a local program) nor \"url\" (a remote server) is given",
+                    "it has neither \"command\" (a local program) nor \"url\" (a remote server)",
                 ));
             }
         };

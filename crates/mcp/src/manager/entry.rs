@@ -34,7 +34,7 @@ pub(crate) enum Order {
     Disable(oneshot::Sender<()>),
     /// This connection is broken.
     Lost(Arc<Connection>, String),
-    /// Authorisation by a person is required.
+    /// Authorisation by the user is required.
     NeedsAuth,
     Close(oneshot::Sender<()>),
 }

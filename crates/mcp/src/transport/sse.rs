@@ -95,7 +95,7 @@ pub(crate) async fn connect(
         .map_err(|error| Refused::Failed(format!("the address to post to is invalid: {error}")))?;
     if post_to.origin() != url.origin() {
         return Err(Refused::Failed(
-            "the server names an address at another origin to post to; that is refused".to_owned(),
+            "the server names an address of another origin to post to; refused".to_owned(),
         ));
     }
     let (near, far) = link(log.clone(), ending.clone());

@@ -63,7 +63,7 @@ impl Default for AnthropicConfig {
     }
 }
 
-/// What a host says of itself for the user agent: the application, and the version of its SDK.
+/// The host's part of the user agent: the application, and the version of its SDK.
 pub(crate) fn client_app(environment: &Environment) -> Option<String> {
     let app = environment.get(Variable::ClientApp);
     let app = app.map(|app| format!("client-app/{app}"));

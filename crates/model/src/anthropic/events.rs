@@ -104,9 +104,9 @@ fn growth(data: &[u8]) -> Option<StreamEvent> {
     Some(StreamEvent::ContentBlockDelta { index, delta })
 }
 
-/// What an event turns out to be that isn't one at first sight.
+/// The real kind of an event that doesn't name it.
 enum SecondLook {
-    /// From a server that leaves out what it thinks goes without saying.
+    /// From a server that omits fields.
     Event(Box<StreamEvent>),
     /// Of a type that this version doesn't know.
     Unknown(String),

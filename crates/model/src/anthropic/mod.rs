@@ -491,7 +491,7 @@ fn show(credentials: &Credentials, headers: &mut HeaderMap) -> Result<(), ModelE
     // The value itself is never repeated in a message.
     let secret = |text: String| {
         let mut value = HeaderValue::try_from(text).map_err(|_| ModelError::Configuration {
-            message: "the API key holds characters that can't be sent (a line end or a non-ASCII character)".to_owned(),
+            message: "the API key contains characters that can't be sent (a line break or a non-ASCII character)".to_owned(),
         })?;
         value.set_sensitive(true);
         Ok::<HeaderValue, ModelError>(value)
@@ -540,7 +540,7 @@ fn add_betas<'a>(
         return Ok(());
     }
     let value = HeaderValue::try_from(names.join(",")).map_err(|_| ModelError::Configuration {
-        message: "a beta name holds characters that can't be sent".to_owned(),
+        message: "a beta name contains characters that can't be sent".to_owned(),
     })?;
     headers.insert("anthropic-beta", value);
     Ok(())

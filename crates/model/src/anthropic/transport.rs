@@ -14,7 +14,7 @@ pub(crate) fn endpoint(base: &str, path: &str) -> Result<Url, ModelError> {
             "ANTHROPIC_BASE_URL is {base:?}, which {reason}; it should look like https://api.anthropic.com"
         ),
     };
-    let mut url = Url::parse(base).map_err(|error| wrong(&format!("is no address ({error})")))?;
+    let mut url = Url::parse(base).map_err(|error| wrong(&format!("is not a URL ({error})")))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(wrong("is neither http nor https"));
     }

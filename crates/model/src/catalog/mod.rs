@@ -52,7 +52,7 @@ pub struct ModelInfo {
     /// A longer context window that has to be asked for (`model[1m]`).
     #[serde(default)]
     pub long_context: Option<LongContext>,
-    /// What it can do, where that is known.
+    /// Its capabilities, as far as known.
     #[serde(default)]
     pub abilities: Abilities,
     /// The day of these facts.
@@ -63,7 +63,7 @@ pub struct ModelInfo {
     pub source: Option<String>,
 }
 
-/// What a model can do; `None` where nobody said.
+/// The capabilities of a model; `None` is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Abilities {
@@ -199,14 +199,14 @@ pub struct Catalog {
     small_fast: Option<String>,
     /// How many tokens every conversation may have, whatever the table says.
     max_context: Option<u64>,
-    /// What a person says about compaction.
+    /// The user's settings for compaction.
     pub compaction: Compaction,
     /// Used for side tasks where nobody named a model for them and the main one is served elsewhere.
     main: Option<String>,
     providers: Arc<Directory>,
 }
 
-/// What a person says about when a conversation is compacted.
+/// When a conversation is compacted, by settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Compaction {
     /// The tokens that it may fill before, where the model's window is larger.
@@ -466,7 +466,7 @@ impl Catalog {
         self.resolve(name)
     }
 
-    /// What is known about a model, from settings and discovery, else from the table, else guessed; and
+    /// Facts about a model, from settings and discovery, else from the table, else guessed; and
     /// whether it was known.
     fn info(&self, id: &str) -> (ModelInfo, bool) {
         let reference = self.providers.located(id);

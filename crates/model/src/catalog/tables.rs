@@ -14,7 +14,7 @@ static PROVIDERS: LazyLock<BTreeMap<String, ModelInfo>> = LazyLock::new(|| {
     rows(&table).unwrap_or_default()
 });
 
-/// What is wrong with a table.
+/// Why a table is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
     /// It isn't JSON.

@@ -15,13 +15,13 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// What is guessed where a server doesn't count.
+/// Estimates for servers that don't report usage.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Estimate {
     pub(crate) input: u64,
 }
 
-/// What a decoder is made from.
+/// The inputs of a decoder.
 pub(crate) struct Setup {
     pub(crate) offered: Arc<Vec<String>>,
     pub(crate) ids: CallIds,

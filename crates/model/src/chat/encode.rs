@@ -14,9 +14,9 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// What stands between a result and words of the user, for servers that want it.
+/// Separates a result from the user's text, for servers that require it.
 pub(crate) const BRIDGE: &[u8] = br#"{"role":"assistant","content":"I have the results."},"#;
-/// What stands for an image that the model can't see.
+/// Replaces an image that the model can't see.
 const NO_IMAGE: &str = "[image omitted: the model does not accept images]";
 /// How the signature of reasoning begins that a Chat server gave.
 pub(crate) const SIGNATURE: &str = "chat:";
@@ -354,7 +354,7 @@ fn image_part(image: &SourceBlock, wanted: &Wanted) -> Value {
     }
 }
 
-/// What can be said of a document in words.
+/// The text that replaces a document.
 pub(crate) fn document_text(document: &SourceBlock) -> String {
     match &document.source {
         Source::Other(value) if value["type"] == "text" => {

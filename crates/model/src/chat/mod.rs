@@ -32,7 +32,7 @@ pub(crate) const GRAMMAR: &str = "grammar";
 /// Gives the facts about a model of this provider.
 pub(crate) type FactsOf = Arc<dyn Fn(&str) -> ModelFacts + Send + Sync>;
 
-/// What a server taught us by refusing.
+/// Limits of a server, learned from its refusals.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Learned {
     quirks: Quirks,

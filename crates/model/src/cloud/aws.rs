@@ -291,7 +291,7 @@ impl Aws {
         of_json(&value, "AccessKeyId", "SecretAccessKey", "SessionToken")
     }
 
-    /// What a command of settings gives: as AWS STS prints it, or as `credential_process` does.
+    /// The credentials printed by a command from settings, in the format of AWS STS or of `credential_process`.
     async fn exported(&self, command: &str) -> Result<Found, ModelError> {
         let value = self.printed("awsCredentialExport", command).await?;
         let keys = value.get("Credentials").unwrap_or(&value);
@@ -305,7 +305,7 @@ impl Aws {
         let text = helper(command)(false)
             .await
             .map_err(|error| trouble(&format!("{name} failed: {error}")))?;
-        serde_json::from_str(&text).map_err(|_| trouble(&format!("{name} printed no JSON")))
+        serde_json::from_str(&text).map_err(|_| trouble(&format!("{name} did not print JSON")))
     }
 
     async fn single_sign_on(&self, profile: &str) -> Result<Found, ModelError> {

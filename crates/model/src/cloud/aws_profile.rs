@@ -10,7 +10,7 @@ pub(crate) struct Profiles {
 }
 
 impl Profiles {
-    /// Reads the two files; what the second says about keys counts.
+    /// Reads the two files; keys of the second take precedence.
     pub(crate) fn read(config: &str, credentials: &str) -> Self {
         let mut all = Self::default();
         all.add(config, true);

@@ -14,7 +14,7 @@ pub(crate) struct AwsKeys {
     pub(crate) token: Option<String>,
 }
 
-/// What a signature is made for.
+/// The signed parts of a request.
 pub(crate) struct Signing<'a> {
     pub(crate) keys: &'a AwsKeys,
     pub(crate) region: &'a str,

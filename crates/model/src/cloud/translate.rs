@@ -179,7 +179,7 @@ impl Decode for CloudDecoder {
             };
             let decoded = base64::engine::general_purpose::STANDARD.decode(bytes);
             let Ok(decoded) = decoded else {
-                let message = "an event is no base64".to_owned();
+                let message = "an event is not base64".to_owned();
                 return Some(Err(Unusable::Malformed(message)));
             };
             if let Err(error) = Self::take(Bytes::from(decoded), out) {

@@ -39,7 +39,7 @@ pub(super) struct Encoded {
 pub(super) struct Tools {
     pub(super) bytes: Bytes,
     pub(super) names: Arc<Vec<(String, String)>>,
-    /// What to tell about tools that are left out.
+    /// Notices about omitted tools.
     pub(super) left_out: Vec<String>,
 }
 

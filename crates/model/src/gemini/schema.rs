@@ -8,7 +8,7 @@ const DEEPEST: usize = 12;
 /// Why a schema can't be expressed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SchemaError {
-    #[error("the reference {0} leads nowhere")]
+    #[error("the reference {0} does not resolve")]
     Dangling(String),
     #[error("it contains itself")]
     Endless,

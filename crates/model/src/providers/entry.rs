@@ -299,7 +299,7 @@ impl Entry {
         })
     }
 
-    /// What is known about a model; nothing for one that isn't declared.
+    /// Facts about a declared model; empty for others.
     #[must_use]
     pub fn facts(&self, model: &str) -> ModelFacts {
         self.models.get(model).cloned().unwrap_or_default()

@@ -1,7 +1,7 @@
 //! The services that serve models: declared in settings, or built in.
 //!
 //! A [`Directory`] knows every provider by name and reads references: `provider/model` is cut at the first
-//! slash, and only if what stands before it is a provider. Users' entries are merged over the built-in
+//! slash, and only if the part before it is a provider. Users' entries are merged over the built-in
 //! ones. Nothing here is sent anywhere; [`crate::router`] makes connections from the entries.
 
 mod built_in;

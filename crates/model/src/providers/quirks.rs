@@ -126,7 +126,7 @@ struct Row {
     fields: &'static [(&'static str, &'static str)],
 }
 
-/// What is known of servers. All rows that fit apply; the first that says something about a field counts.
+/// Known servers. All matching rows apply; the first with a value for a field wins.
 const TABLE: [Row; 14] = [
     row(
         "api.openai.com",

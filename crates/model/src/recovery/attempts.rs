@@ -128,7 +128,7 @@ impl Attempts {
         }
     }
 
-    /// Goes on to the next fallback model, if there is one. It starts with all retries.
+    /// Continues to the next fallback model, if there is one. It starts with all retries.
     fn fall_back(&mut self) -> Option<Reaction> {
         let next = self.policy.fallbacks.get(self.fallbacks_used)?.clone();
         self.fallbacks_used += 1;

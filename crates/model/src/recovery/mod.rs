@@ -200,7 +200,7 @@ struct Run {
     /// Shared, since it is held on to for each event: copying the token itself takes a lock.
     cancel: Arc<CancellationToken>,
     phase: Phase,
-    /// Deliveries that come before the phase goes on.
+    /// Deliveries that come before the phase continues.
     queue: VecDeque<Result<Delivery, ModelError>>,
 }
 

@@ -62,7 +62,7 @@ impl ResponsesDecoder {
         self.calls.piece(&piece, out);
     }
 
-    /// What of a complete text was not passed on yet.
+    /// The part of a complete text that was not emitted yet.
     fn missing(&self, place: u64, whole: &str) -> Result<String, Unusable> {
         let passed = self.passed.get(&place).map_or("", String::as_str);
         match whole.strip_prefix(passed) {
@@ -70,7 +70,7 @@ impl ResponsesDecoder {
             // The item says nothing, or the pieces are not what the item says.
             None if whole.is_empty() => Ok(String::new()),
             None => Err(Unusable::Trouble(ModelError::Truncated {
-                message: "pieces of the answer got lost on the way".to_owned(),
+                message: "parts of the answer were lost in transit".to_owned(),
             })),
         }
     }

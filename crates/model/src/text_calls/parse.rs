@@ -167,7 +167,7 @@ impl Offered {
     }
 }
 
-/// What may begin a call.
+/// Possible beginnings of a call.
 const OPENERS: [(&str, &str); 5] = [
     ("<tool_call>", "</tool_call>"),
     ("<function_call>", "</function_call>"),
@@ -202,7 +202,7 @@ impl Splitter {
         found
     }
 
-    /// What was held back, when no more comes.
+    /// The text held back, at the end of the stream.
     pub(crate) fn finish(&mut self, offered: &Offered) -> Vec<Found> {
         let mut found = Vec::new();
         let rest = std::mem::take(&mut self.held);

@@ -23,7 +23,7 @@ pub(crate) struct Prompts {
 }
 
 impl Prompts {
-    /// What is offered in a request.
+    /// The tools of a request.
     pub(crate) fn offered(&self, request: &ModelRequest) -> Arc<Offered> {
         Arc::clone(&self.described(request).0)
     }

@@ -24,7 +24,7 @@ pub(crate) enum Authorizer {
 /// A key in a header.
 pub(crate) struct KeyHeader {
     pub(crate) name: HeaderName,
-    /// What stands before the key.
+    /// The prefix of the key.
     pub(crate) prefix: &'static str,
     pub(crate) source: CredentialSource,
     /// The keys that were sent, for taking them out of messages.
@@ -107,7 +107,7 @@ pub(crate) fn note(seen: &Mutex<Vec<String>>, secret: &str) {
 pub(crate) fn sensitive(text: String) -> Result<HeaderValue, ModelError> {
     let mut value = HeaderValue::try_from(text).map_err(|_| ModelError::Configuration {
         message:
-            "the API key holds characters that can't be sent (a line end or a non-ASCII character)"
+            "the API key contains characters that can't be sent (a line break or a non-ASCII character)"
                 .to_owned(),
     })?;
     value.set_sensitive(true);

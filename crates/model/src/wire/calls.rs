@@ -161,7 +161,7 @@ impl CallCollector {
         self.calls.is_empty()
     }
 
-    /// Takes a piece. A new index, a new id or another name opens a call; the first non-empty name and id count.
+    /// Takes a piece. A new index, a new id or another name opens a call; the first non-empty name and id are used.
     pub(crate) fn piece(&mut self, piece: &CallPiece<'_>, out: &mut Emitter) {
         let at = match self.place(piece) {
             Some(at) => at,

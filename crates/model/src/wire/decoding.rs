@@ -54,7 +54,7 @@ pub(crate) trait Decode: Send + Sync {
     }
 }
 
-/// What a response is decoded from.
+/// The inputs of decoding a response.
 pub(crate) struct Source {
     pub(crate) response: Response,
     pub(crate) url: Url,
@@ -65,7 +65,7 @@ pub(crate) struct Source {
     pub(crate) decoder: Box<dyn Decode>,
 }
 
-/// What the response turned out to be.
+/// The kind of response.
 enum Shape {
     /// Nothing came yet.
     Unknown(Vec<u8>),

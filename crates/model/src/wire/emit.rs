@@ -17,7 +17,7 @@ enum Open {
     Call,
 }
 
-/// What came in the middle of a call, and is given out after it.
+/// Content that arrived during a call and is emitted after it.
 #[derive(Debug)]
 enum Later {
     Text(String),
@@ -119,7 +119,7 @@ impl Emitter {
         self.next = next;
     }
 
-    /// The response begins. Only the first call counts.
+    /// The response begins. Later calls have no effect.
     pub(crate) fn start(&mut self, id: &str) {
         if std::mem::replace(&mut self.started, true) {
             return;

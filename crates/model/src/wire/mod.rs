@@ -1,4 +1,4 @@
-//! What translators have in common: a connection, its credentials, and the way from response bytes to events.
+//! Common parts of translators: a connection, its credentials, and the conversion of response bytes to events.
 //!
 //! A translator is two pure functions: from a [`ModelRequest`] to a body ([`Translator::prepare`]), and from
 //! the bytes of a response to events of the Messages shape ([`Decode`]). Everything with a clock or a socket is here
@@ -61,13 +61,13 @@ pub(crate) trait Translator: Send + Sync + 'static {
         false
     }
 
-    /// What the person should know about the requests so far: each thing once.
+    /// Notices about the requests so far, each once.
     fn remarks(&self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// What a connection is made from.
+/// The configuration of a connection.
 pub(crate) struct ConnectionParts<'a> {
     pub(crate) provider: &'a str,
     pub(crate) base: &'a str,
@@ -179,7 +179,7 @@ impl Connection {
         url
     }
 
-    /// What an error should say about where it happened.
+    /// The origin to name in errors.
     fn origin(&self, model: &str, url: &Url) -> Origin {
         Origin {
             model: format!("{}/{model}", self.provider),
@@ -284,7 +284,7 @@ fn base_url(provider: &str, base: &str, endpoint: &str) -> Result<Url, ModelErro
         ),
     };
     let mut url =
-        Url::parse(base.trim()).map_err(|error| wrong(&format!("is no address ({error})")))?;
+        Url::parse(base.trim()).map_err(|error| wrong(&format!("is not a URL ({error})")))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(wrong("is neither http nor https"));
     }

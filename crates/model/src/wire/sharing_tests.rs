@@ -48,7 +48,7 @@ fn translators() -> Vec<(&'static str, Box<dyn Translator>)> {
     ]
 }
 
-/// A round: what a person said, a call and its result.
+/// A round: what the user said, a call and its result.
 fn add_round(request: &mut ModelRequest, number: usize) {
     let words = "w".repeat(LARGE);
     let id = format!("toolu_{number}");

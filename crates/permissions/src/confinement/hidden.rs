@@ -101,7 +101,7 @@ const TEMPLATES: [&str; 6] = [
     "id_*.pub",
 ];
 
-/// Lines for git's attributes file: the person's own first, then the secrets.
+/// Lines for git's attributes file: the user's own first, then the secrets.
 pub(super) fn git_attributes(home: &Path) -> String {
     let own = std::fs::read_to_string(home.join(".config/git/attributes")).unwrap_or_default();
     let mut lines = own;

@@ -1,14 +1,14 @@
 //! Where Lathe itself may run git.
 //!
 //! git obeys the configuration of the repository that it finds, and that can name programs. So Lathe runs git only in a
-//! repository that a person trusted, and [`TrustedRepository`] is the proof that its callers need.
+//! repository that the user trusted, and [`TrustedRepository`] is the proof that its callers need.
 
 use super::{Found, common_folder, find};
 use crate::context::PermissionContext;
 use crate::path::real_folder;
 use std::path::{Path, PathBuf};
 
-/// A repository that a person trusted, with all its worktrees.
+/// A repository that the user trusted, with all its worktrees.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrustedRepository {
     common: PathBuf,
@@ -19,7 +19,7 @@ pub struct TrustedRepository {
 pub enum NotTrusted {
     /// Nobody trusted the folder.
     #[error(
-        "Lathe runs no git in `{}`, because nobody trusted that folder: its configuration can name programs to run. `lathe trust add` trusts it",
+        "Lathe runs no git in `{}`, because that folder is not trusted: its configuration can name programs to run. Trust it with `lathe trust add`",
         .0.display()
     )]
     Folder(PathBuf),

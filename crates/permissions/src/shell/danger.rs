@@ -1,4 +1,4 @@
-//! Effects that need a person whatever the rules and the mode say: removals of what is vital, writes to protected files,
+//! Effects that need confirmation whatever the rules and the mode say: removals of what is vital, writes to protected files,
 //! and what can't be known beforehand.
 
 use super::Judge;
@@ -27,7 +27,7 @@ fn is_everything(pattern: &str) -> bool {
 /// How deep texts in texts are looked at.
 const MOST_NESTED: usize = 4;
 
-/// Why a command that isn't understood needs a person whatever the rules say: something in its text looks like a removal
+/// Why a command that isn't understood needs confirmation whatever the rules say: something in its text looks like a removal
 /// of what is vital, or like a write to a protected file.
 pub(super) fn danger_in_command(judge: &Judge<'_>) -> Option<String> {
     let nested = nested::texts_of_command(judge.command, judge.context.shell);
@@ -49,7 +49,7 @@ pub(super) fn danger_in_command(judge: &Judge<'_>) -> Option<String> {
 }
 
 impl View<'_> {
-    /// Why a removal needs a person whatever the rules say.
+    /// Why a removal needs confirmation whatever the rules say.
     pub(super) fn vital_removal(&self) -> Option<String> {
         if let Some(removal) = &self.part.removal {
             return Some(format!(
@@ -116,7 +116,7 @@ impl View<'_> {
         None
     }
 
-    /// What can't be known and could be anything that a rule or a check forbids: text that a shell runs, a file that
+    /// Unknown parts that could be anything that a rule or a check denies: text that a shell runs, a file that
     /// is removed. Only a rule that spells the command out was made by someone who saw it.
     pub(super) fn unknown_effect(&self) -> Option<String> {
         if self.judge.exact.is_some() {
@@ -170,7 +170,7 @@ impl View<'_> {
         })
     }
 
-    /// What commands in the words of this one would do that needs a person.
+    /// Effects of commands in the arguments of this one that need confirmation.
     pub(super) fn nested_danger(&self) -> Option<String> {
         let context = self.judge.context;
         let denies: Vec<&Rule> = context
@@ -186,7 +186,7 @@ impl View<'_> {
                     rule.command()
                         .is_some_and(|pattern| pattern.matches(&texts_of(&words)))
                 })
-                .map(|rule| format!("the rule {} may forbid what this would run", rule.text()))
+                .map(|rule| format!("the rule {} may deny what this would run", rule.text()))
         };
         if !denies.is_empty() {
             let names: Vec<&str> = denies
@@ -248,7 +248,7 @@ impl View<'_> {
             .find_map(|path| self.judge.context.protected(&path))
     }
 
-    /// What the texts in a part's words would do that needs a person, and the texts in those.
+    /// Effects of the texts in a part's arguments that need confirmation, nested texts included.
     fn danger_in_texts(
         &self,
         part: &Part,
@@ -257,12 +257,12 @@ impl View<'_> {
     ) -> Option<String> {
         let nested = nested::texts(part, self.judge.context.shell);
         if nested.too_many {
-            return Some("its words hold more commands than can be judged".to_owned());
+            return Some("its arguments contain too many commands to check".to_owned());
         }
         self.danger_in(&nested.commands, denied, depth)
     }
 
-    /// What commands found in a text would do that needs a person.
+    /// Effects of commands found in a text that need confirmation.
     fn danger_in(
         &self,
         commands: &[Analysis],
@@ -285,7 +285,7 @@ impl View<'_> {
                 return reason;
             }
             if depth == 0 {
-                return Some("it runs text in text that is too deep to be judged".to_owned());
+                return Some("it runs text that is nested too deeply to be checked".to_owned());
             }
             let deeper = self.danger_in_texts(part, denied, depth - 1);
             if deeper.is_some() {
@@ -337,7 +337,7 @@ impl View<'_> {
         made_on_the_way || self.part.all_effective.iter().any(unknown)
     }
 
-    /// What inline code of an interpreter does to files that its strings name.
+    /// Effects of an interpreter's inline code on files that its strings name.
     fn danger_in_code(&self) -> Option<String> {
         for code in nested::code(self.part) {
             if code.removes && (code.strings.is_empty() || code.removes_unknown) {

@@ -7,7 +7,7 @@
 //!
 //! - A deny rule matches through every wrapper, an allow rule only through harmless ones.
 //! - An allow rule for a command covers the files that its words name, but not where its output goes,
-//!   and not secrets. A rule that spells the whole command out covers all that, because a person
+//!   and not secrets. A rule that spells the whole command out covers all that, because the user
 //!   has seen exactly this text.
 //! - What isn't understood asks, and where a deny rule could be meant, even bypass mode asks.
 
@@ -187,7 +187,7 @@ impl Judge<'_> {
     }
 
     fn as_unknown(&self) -> Decision {
-        self.findings(Question::other("the command can't be judged"))
+        self.findings(Question::other("the command can't be checked"))
             .decide(self.context.mode)
     }
 
@@ -200,7 +200,7 @@ impl Judge<'_> {
     }
 
     /// Where it can't be said what runs, a deny rule whose words stand in the text may be meant; then
-    /// neither a rule nor a mode lets it pass without a person.
+    /// neither a rule nor a mode lets it pass without the user.
     pub(crate) fn guard_denials(&self, findings: &mut Findings) {
         let meant = self.context.rules.with(Behavior::Deny).find(|rule| {
             rule.command().is_some_and(|pattern| {
@@ -211,7 +211,7 @@ impl Judge<'_> {
             })
         });
         if let Some(rule) = meant {
-            let reason = format!("the rule {} may forbid what this would run", rule.text());
+            let reason = format!("the rule {} may deny what this would run", rule.text());
             findings
                 .hard
                 .get_or_insert(Question::new(DecisionReason::SafetyCheck { reason }));

@@ -274,7 +274,7 @@ const WRITERS: &[&str] = &[
     "nvim", "emacs", "nano",
 ];
 
-/// What a program that writes, also behind wrappers, could write to. Of any other program: what it is
+/// The possible targets of a program that writes, also behind wrappers. Of any other program: what it is
 /// told to write its output to.
 pub(crate) fn written_operands(part: &Part) -> Vec<PathOperand> {
     if part.read_only.is_yes() || part.file_command.is_some() {

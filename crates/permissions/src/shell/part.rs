@@ -128,7 +128,7 @@ impl View<'_> {
             return reason.0;
         }
         match &self.part.read_only {
-            ReadOnly::Yes => "the folder that it runs in can't be judged".to_owned(),
+            ReadOnly::Yes => "the folder that it runs in can't be checked".to_owned(),
             ReadOnly::No { reason } => reason.clone(),
         }
     }
@@ -169,7 +169,7 @@ impl View<'_> {
         Ok(())
     }
 
-    /// Whether a person's trust covers a folder: the project and what lies in it.
+    /// Whether the user's trust covers a folder: the project and what lies in it.
     fn trusts(&self, folder: &Path) -> Result<(), Distrust> {
         let context = self.judge.context;
         let resolved = self.judge.call.resolved.get(folder);
@@ -219,7 +219,7 @@ impl View<'_> {
         match repository {
             // The folder may be made, and filled, by an earlier part.
             Repository::None if self.part.folder != WorkingFolder::Start => Err(Distrust(
-                "after a change of folder, there is no repository that could be judged".to_owned(),
+                "after a change of folder, the repository can't be checked".to_owned(),
             )),
             Repository::None | Repository::Plain { .. } => Ok(()),
             Repository::NotPlain { reason, .. } => Err(Distrust(format!(
@@ -315,7 +315,7 @@ impl View<'_> {
         });
         if let (None, Some(rule)) = (&findings.deny, possible) {
             let reason = format!(
-                "what its words become is not known, and the rule {} may forbid it",
+                "its expanded arguments are unknown, and the rule {} may deny them",
                 rule.text()
             );
             findings.hard = Some(Question::new(DecisionReason::SafetyCheck { reason }));

@@ -349,7 +349,7 @@ impl View<'_> {
             return findings;
         }
         // A shell expands nothing in a decoded word: `$` in a name is just a character, but one that
-        // a person should look at.
+        // the user should look at.
         if let Some(reason) = findings.refused.take() {
             findings.hard.get_or_insert(Question::new(reason));
         }

@@ -1,4 +1,4 @@
-//! What the process of a command gives up before it becomes the command.
+//! Rights that the process of a command gives up before it becomes the command.
 
 use super::{Doing, InnerError, Task};
 use crate::{rules, sandbox_filter};

@@ -18,7 +18,7 @@ use std::os::fd::RawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
-/// What the helper was asked to do.
+/// The task of the helper.
 #[derive(Debug, Default)]
 pub(crate) struct Task {
     namespaces: Option<Users>,
@@ -40,7 +40,7 @@ pub(crate) struct Task {
     command: Vec<OsString>,
 }
 
-/// What Landlock is told.
+/// The rules for Landlock.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     pub(crate) writable: Vec<PathBuf>,
@@ -58,7 +58,7 @@ pub(crate) enum Users {
 /// Why the sandbox could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InnerError {
-    #[error("the helper was called in a way that it doesn't know: {0}")]
+    #[error("the helper got an unknown argument: {0}")]
     Usage(String),
     #[error("{what}: {source}")]
     System { what: String, source: io::Error },

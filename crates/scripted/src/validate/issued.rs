@@ -93,7 +93,7 @@ pub(crate) fn digest(text: &str) -> String {
     hexadecimal(&Sha256::digest(text.as_bytes()))
 }
 
-/// The signature of a text by a model. It depends on nothing else, so that a session can go on
+/// The signature of a text by a model. It depends on nothing else, so that a session can continue
 /// with another server.
 #[must_use]
 pub fn sign(model: &str, thinking: &str) -> String {

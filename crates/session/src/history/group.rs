@@ -79,7 +79,7 @@ impl Group {
             .map(|(_, wire, _)| wire.to_owned())
     }
 
-    /// Which pieces of the model's words a request shows. `open_end`: the request lets the model go on
+    /// Which pieces of the model's words a request shows. `open_end`: the request lets the model continue
     /// from exactly here, so a server call may wait for its answer.
     pub(super) fn spoken(&self, model: &str, open_end: bool) -> Vec<usize> {
         let answered = |id: &str, from: usize| {

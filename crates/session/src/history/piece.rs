@@ -367,7 +367,7 @@ pub(crate) fn legal_name(name: &str) -> String {
 /// Whether two names mean the same model: a dated name and its alias do, and so does a name with
 /// the provider's prefix or a window suffix.
 pub(crate) fn same_model(one: &str, other: &str) -> bool {
-    /// What stands before the first slash: reasoning of one provider means nothing to another.
+    /// The provider, the part before the first slash: reasoning of one provider is useless to another.
     fn provider(name: &str) -> &str {
         let provider = name.split_once('/').map_or("", |(provider, _)| provider);
         if provider == "anthropic" {

@@ -111,7 +111,7 @@ impl Drop for Receiver {
     fn drop(&mut self) {
         let mut state = self.0.state.lock();
         state.closed = true;
-        // Whoever waits for an answer hears that there is none.
+        // Callers that wait for an answer get an error.
         let left = std::mem::take(&mut state.commands);
         drop(state);
         drop(left);

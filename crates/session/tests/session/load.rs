@@ -374,7 +374,7 @@ fn a_compaction_without_its_summary_is_ignored() {
     let loaded = load(&path).unwrap();
     assert_eq!(loaded.tip(), Some(answer));
     assert_eq!(ids(&loaded.chain()), [prompt, answer]);
-    // Earlier versions went on from the boundary.
+    // Earlier versions continued from the boundary.
     let next = script.prompt("two");
     script.write(&path);
     let loaded = load(&path).unwrap();

@@ -28,7 +28,7 @@ impl Candidate {
 }
 
 /// The candidates of a folder in the order in which they speak: the shared ones, those in `.claude`
-/// and `.lathe` (ours last), rules, and at the end the person's own for this folder.
+/// and `.lathe` (ours last), rules, and at the end the user's own for this folder.
 pub(super) fn candidates_of(folder: &Path) -> Vec<Candidate> {
     let file = |path: PathBuf, scope| Candidate::File { path, scope };
     let mut candidates = Vec::new();

@@ -44,11 +44,11 @@ pub const DEEPEST_IMPORT: usize = 5;
 pub enum Scope {
     /// The company's.
     Managed,
-    /// The person's own, for every project.
+    /// The user's own, for every project.
     User,
     /// The project's.
     Project,
-    /// The person's own, for this project.
+    /// The user's own, for this project.
     Local,
 }
 
@@ -82,7 +82,7 @@ impl Reason {
     #[must_use]
     pub fn text(&self) -> String {
         match self {
-            Self::Start => "holds for every session in this folder".to_owned(),
+            Self::Start => "applies to every session in this folder".to_owned(),
             Self::Import { by } => format!("imported by {}", by.display()),
             Self::Folder { touched } => format!(
                 "applies to {}, which was read or changed",
@@ -143,7 +143,7 @@ pub struct Skipped {
     pub path: PathBuf,
     /// Why.
     pub why: String,
-    /// Whether a person's approval would change that (an import from outside the roots).
+    /// Whether the user's approval would change that (an import from outside the roots).
     pub needs_approval: bool,
 }
 
@@ -181,7 +181,7 @@ pub struct InstructionOptions {
     pub read_check: ReadCheck,
     /// Further folders that may be worked in.
     pub roots: Vec<PathBuf>,
-    /// Whether a person has approved imports from outside the roots.
+    /// Whether the user has approved imports from outside the roots.
     pub outside_imports: bool,
     /// Patterns over absolute paths of files that are never loaded.
     pub excludes: Vec<String>,
@@ -189,9 +189,9 @@ pub struct InstructionOptions {
     pub largest_file: usize,
     /// Not those of the project (`--setting-sources` without `project`).
     pub without_project: bool,
-    /// Not those of the person for every project (`--setting-sources` without `user`).
+    /// Not those of the user for every project (`--setting-sources` without `user`).
     pub without_user: bool,
-    /// Not those of the person for this project (`--setting-sources` without `local`).
+    /// Not those of the user for this project (`--setting-sources` without `local`).
     pub without_local: bool,
 }
 
@@ -226,7 +226,7 @@ pub struct Instructions {
     waiting: Vec<Waiting>,
 }
 
-/// An import that waits for a person's approval.
+/// An import that waits for the user's approval.
 #[derive(Debug)]
 struct Waiting {
     by: PathBuf,
@@ -422,7 +422,7 @@ impl Instructions {
         }
     }
 
-    /// A person approves imports from outside: loads those that waited for it, and returns them.
+    /// The user approves imports from outside: loads those that waited for it, and returns them.
     pub fn approve_outside_imports(&mut self) -> Vec<InstructionFile> {
         self.options.outside_imports = true;
         self.skipped.retain(|skipped| !skipped.needs_approval);
@@ -463,7 +463,7 @@ impl Instructions {
         if !self.known_folders.insert(folder.to_path_buf()) {
             return;
         }
-        // In the home folder, `.claude` and `.lathe` are the person's own and not a project's.
+        // In the home folder, `.claude` and `.lathe` are the user's own and not a project's.
         let home = self.places.environment.home.as_deref() == Some(folder);
         for candidate in candidates_of(folder) {
             if home && candidate.path().parent() != Some(folder) {
@@ -504,7 +504,7 @@ impl Instructions {
             let outside = refusal == Refusal::Outside;
             let why = match refusal {
                 Refusal::Outside => format!(
-                    "is a link to {}, which lies outside the working folders",
+                    "is a link to {}, which is outside the working folders",
                     real_path.display()
                 ),
                 Refusal::Reason(why) => why,
@@ -534,7 +534,7 @@ impl Instructions {
             return;
         }
         if let Some(same) = self.known_contents.get(&content_hash(&text)) {
-            let why = format!("says the same as {}", same.display());
+            let why = format!("is a duplicate of {}", same.display());
             self.skip(path, &why, false);
             return;
         }
@@ -573,7 +573,7 @@ impl Instructions {
         }
         if !self.may_import(&path, folder, scope) {
             let why = format!(
-                "is imported by {} and lies outside the working folders",
+                "is imported by {} and is outside the working folders",
                 by.display()
             );
             self.skip(&path, &why, true);
@@ -595,7 +595,7 @@ impl Instructions {
         );
     }
 
-    /// Why a file may not be loaded. The person's own files and the company's may be anything; what they import, and
+    /// Why a file may not be loaded. The user's own files and the company's may be anything; what they import, and
     /// what comes with a folder, is held to the rules for reading, with links followed.
     fn refusal(&self, path: &Path, scope: Scope, depth: usize) -> Option<Refusal> {
         let own = matches!(scope, Scope::Managed | Scope::User);
@@ -620,8 +620,8 @@ impl Instructions {
         (!inside).then_some(Refusal::Outside)
     }
 
-    /// What a person or a company wrote may import anything; what comes with a folder only what lies
-    /// in the roots or beside the file itself, until a person approves.
+    /// User and managed files may import anything; files of a folder only paths
+    /// in the roots or beside the file itself, until the user approves.
     fn may_import(&self, path: &Path, folder: &Path, scope: Scope) -> bool {
         if self.options.outside_imports || matches!(scope, Scope::Managed | Scope::User) {
             return true;
@@ -706,7 +706,7 @@ fn read_bounded(path: &Path, largest: usize) -> std::io::Result<(String, u64)> {
     Ok((String::from_utf8_lossy(&content).into_owned(), bytes))
 }
 
-/// What the model gets of a file, without front matter and comments, and how many bytes were cut off.
+/// The text of a file for the model, without front matter and comments, and how many bytes were cut off.
 fn usable(text: &str, bytes: u64, largest: usize) -> (String, u64) {
     let (text, cut) = bounded(rules::without_front_matter(text), bytes, largest);
     (comments::without_comments(text), cut)

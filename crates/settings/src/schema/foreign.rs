@@ -1,7 +1,7 @@
 //! Keys that files of this ecosystem have and that mean nothing here, with the reason.
 //!
 //! They are no mistakes, so nothing is guessed about them. A key that restricts is reported as a restriction
-//! without effect: whoever wrote it relies on it.
+//! without effect: its author relies on it.
 
 /// A key that has no effect here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,11 +78,11 @@ const FOREIGN: &[Group] = &[
         ],
     ),
     (
-        "the line that waits has no verbs and no tips of its own",
+        "the spinner has no configurable verbs or tips",
         &["spinnerVerbs", "spinnerTipsOverride"],
     ),
     (
-        "Lathe sends nothing to phones",
+        "Lathe sends no push notifications",
         &["agentPushNotifEnabled", "inputNeededNotifEnabled"],
     ),
     (
@@ -114,7 +114,7 @@ const FOREIGN: &[Group] = &[
         ],
     ),
     (
-        "Lathe asks no such question",
+        "Lathe has no such prompt",
         &[
             "skipAutoPermissionPrompt",
             "skipDangerousModePermissionPrompt",
@@ -221,7 +221,7 @@ const RESTRICTIONS: &[Group] = &[
     ),
     ("use providers", &["allowedProviders"]),
     (
-        "Lathe has versions of its own",
+        "Lathe has its own version numbers",
         &["requiredMinimumVersion", "requiredMaximumVersion"],
     ),
 ];

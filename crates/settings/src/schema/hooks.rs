@@ -53,7 +53,7 @@ pub struct HookDefinition {
     /// the command gets; it gets none of them otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_env_vars: Option<Vec<String>>,
-    /// prompt, agent: what is asked; `$ARGUMENTS` stands for the JSON input.
+    /// prompt, agent: the prompt; `$ARGUMENTS` is replaced by the JSON input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("x-narrows" = true))]
     pub prompt: Option<String>,

@@ -46,13 +46,13 @@ pub struct LanguageServerSettings {
     /// How long it may take to end before it is made to, in milliseconds (default 2000).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shutdown_timeout: Option<u64>,
-    /// Whether it is started again when it ended by itself (default true).
+    /// Whether it is restarted after a crash (default true).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart_on_crash: Option<bool>,
     /// How often it is started again (default and most 3).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_restarts: Option<u32>,
-    /// Whether new problems that it reports are told to the model after an edit (default true).
+    /// Whether new problems that it reports after an edit are sent to the model (default true).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diagnostics: Option<bool>,
     /// Keys that this version doesn't know.
@@ -73,10 +73,10 @@ pub enum LanguageServerTransport {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LspDiagnostics {
-    /// Whether new problems are told after an edit (default true).
+    /// Whether new problems are sent after an edit (default true).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
-    /// How many seconds the next request waits for them at most (default 3); what comes later goes with
+    /// How many seconds the next request waits for them at most (default 3); later ones are sent with
     /// a later one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 120))]

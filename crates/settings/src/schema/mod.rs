@@ -140,7 +140,7 @@ pub struct Settings {
     /// The text in commits and pull requests about how they were made; an empty text hides it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attribution: Option<Attribution>,
-    /// Whether the model is told the state of the repository and what commits and pull requests end with
+    /// Whether the prompt has the state of the repository and instructions for commits and pull requests
     /// (default true).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub include_git_instructions: Option<bool>,
@@ -368,7 +368,7 @@ pub struct PermissionSettings {
     /// `disable` disables the mode `auto`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disable_auto_mode: Option<Disable>,
-    /// File tools read nothing outside the working directories, in every mode and whatever rules allow; a shell
+    /// File tools read nothing outside the working directories, in every mode and under any rule; a shell
     /// command that names a path outside is always asked about. `true` in any source applies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_reads_outside_working_directories: Option<bool>,
@@ -376,7 +376,7 @@ pub struct PermissionSettings {
     /// rules allow. Shell commands are not limited by it. `true` in any source applies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_writes_outside_working_directories: Option<bool>,
-    /// A call that would be asked about is refused at once, and the turn goes on; hooks and the classifier of
+    /// A call that needs confirmation is refused at once, and the turn continues; hooks and the classifier of
     /// auto mode decide before. `true` in any source applies; ignored in the files of a folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deny_instead_of_prompting: Option<bool>,
@@ -493,7 +493,7 @@ pub enum SkillOverride {
     On,
     /// To the model without its description.
     NameOnly,
-    /// To the person only.
+    /// To the user only.
     UserInvocableOnly,
     /// To nobody.
     Off,
@@ -534,7 +534,7 @@ pub enum BaseRef {
 pub enum MemoryExtraction {
     /// Nothing is looked for.
     Off,
-    /// A person decides.
+    /// The user decides.
     Propose,
     /// It is kept at once.
     Keep,
@@ -574,7 +574,7 @@ pub enum EditorMode {
     Vim,
 }
 
-/// How the person is notified.
+/// How the user is notified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Notifications {
@@ -598,13 +598,13 @@ pub struct AutoMode {
     /// Actions that are refused unless your own words ask for exactly them, in words; also `soft_deny`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub soft_deny: Vec<String>,
-    /// Actions that are refused whatever was asked for, in words; also `hard_deny`.
+    /// Actions that are always refused, described in prose; also `hard_deny`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hard_deny: Vec<String>,
     /// Whether the classifier judges every shell command: allow rules for Bash are suspended in auto mode.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub classify_all_shell: Option<bool>,
-    /// What the classifier should know about the environment.
+    /// Facts about the environment for the classifier.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub environment: Vec<String>,
     /// Keys that this version doesn't know.
@@ -640,7 +640,7 @@ pub struct WebFetch {
     /// Whether well-known documentation is fetched without a question (default true).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub documentation_hosts: Option<bool>,
-    /// Hosts that may be asked without encryption where they have none.
+    /// Hosts that may be fetched over unencrypted http.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub plain_http: Vec<String>,
     /// Keys that this version doesn't know.

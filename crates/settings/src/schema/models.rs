@@ -136,7 +136,7 @@ pub struct QuirkSettings {
     /// The field of the output limit: `max_tokens`, `max_completion_tokens` or `none`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens_field: Option<String>,
-    /// Whether usage is asked for in streams (`stream_options`).
+    /// Whether streams request usage (`stream_options`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream_usage: Option<bool>,
     /// The field in which reasoning is sent back: `reasoning_content`, `reasoning`, `reasoning_details` or `none`; `think` for a server that

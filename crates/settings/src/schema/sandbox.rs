@@ -12,7 +12,7 @@ pub struct SandboxSettings {
     /// Whether shell commands run in the sandbox.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
-    /// Whether it is an error when no sandbox can be had here.
+    /// Whether it is an error if no sandbox is available.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fail_if_unavailable: Option<bool>,
     /// Whether a sandboxed command runs without a question (default true).

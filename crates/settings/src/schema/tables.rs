@@ -67,8 +67,8 @@ pub const MANAGED_ONLY: &[&str] = &[
 /// The key that decides whether `~/.claude` is read.
 pub const READ_CLAUDE_HOME: &str = "readClaudeHome";
 
-/// Keys of a person: in the files of a folder they are ignored, with a warning. With them, a folder could
-/// take away what the person's own files deny.
+/// Keys of the user: in the files of a folder they are ignored, with a warning. With them, a folder could
+/// take away what the user's own files deny.
 pub const PERSONAL: &[&str] = &[READ_CLAUDE_HOME, "permissions.denyInsteadOfPrompting"];
 
 /// Keys that apply as soon as one source sets them to true.

@@ -1,4 +1,4 @@
-//! `~/.claude` as a second folder of the person's own, below `~/.lathe`.
+//! `~/.claude` as a second folder of the user's own, below `~/.lathe`.
 
 use crate::Machine;
 use lathe_protocol::permission::RuleSource;

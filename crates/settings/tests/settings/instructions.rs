@@ -69,7 +69,7 @@ fn the_same_content_counts_once_even_behind_a_link() {
         .map(|skipped| skipped.why.clone())
         .collect();
     assert!(
-        skipped[0].contains("says the same as") && skipped[0].ends_with("AGENTS.md"),
+        skipped[0].contains("is a duplicate of") && skipped[0].ends_with("AGENTS.md"),
         "{skipped:?}"
     );
 

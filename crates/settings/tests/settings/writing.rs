@@ -113,7 +113,7 @@ fn what_stands_in_the_way_is_named_and_nothing_is_written() {
     .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "permissions is not an object in this file; change it by hand first, nothing was written"
+        "permissions is not an object in this file; fix it manually; nothing was written"
     );
     let error = patch(
         r#"{"permissions": {"allow": "x"}}"#,

@@ -195,7 +195,7 @@ pub enum ReadOnly {
     Yes,
     /// It is not known to.
     No {
-        /// Why not, in words for a person.
+        /// Why not, in words for the user.
         reason: String,
     },
 }
@@ -225,7 +225,7 @@ pub enum WorkingFolder {
 pub struct Concern {
     /// The kind.
     pub kind: ConcernKind,
-    /// The details, in words for a person.
+    /// The details, in words for the user.
     pub message: String,
 }
 
@@ -234,7 +234,7 @@ pub struct Concern {
 pub enum ConcernKind {
     /// A character that looks like something else, or like nothing.
     OddCharacter,
-    /// More parts than a person can oversee.
+    /// More parts than the user can oversee.
     TooManyParts,
     /// The command's name comes from a variable, a glob or output.
     VariableCommand,
@@ -275,7 +275,7 @@ impl Concern {
         }
     }
 
-    /// Whether a person should be asked even where an allow rule matches.
+    /// Whether the user should be asked even where an allow rule matches.
     #[must_use]
     pub fn asks_despite_rules(&self) -> bool {
         !matches!(

@@ -61,7 +61,7 @@ impl FolderReading {
 /// Whose configuration can make a reading command run a program.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Obeys {
-    /// Nobody's but the person's own.
+    /// Nobody's but the user's own.
     #[default]
     Nothing,
     /// The configuration of the git repository that the folder belongs to.

@@ -93,7 +93,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Escapes and braces that keep a person from seeing an option or a path.
+    /// Escapes and braces that keep the user from seeing an option or a path.
     fn hidden(&mut self, word: &Word) {
         if word.text.contains("$'") && word.text.contains('\\') {
             let decoded = word.fixed().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Commands that run while the conversation goes on.
+//! Commands that run while the conversation continues.
 //!
 //! A background command is an ordinary one whose caller doesn't wait: started that way, or turned
 //! into one when its time was up. Its whole output goes to a file; [`BackgroundCommands::read_new`]
@@ -304,7 +304,7 @@ impl BackgroundCommands {
         receiver
     }
 
-    /// What was printed since this was last asked. With a filter only the lines that it accepts;
+    /// The output since the last call. With a filter only the lines that it accepts;
     /// the others are gone for good. A line or character that is still being printed waits for the
     /// next time.
     ///

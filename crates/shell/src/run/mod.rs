@@ -155,7 +155,7 @@ impl Default for RunOptions {
 pub enum OnTimeout {
     /// The command is ended.
     Kill,
-    /// It goes on in the background.
+    /// It continues in the background.
     MoveToBackground,
 }
 
@@ -170,7 +170,7 @@ pub enum Exit {
     TimedOut,
     /// It was cancelled.
     Cancelled,
-    /// It hasn't: it goes on in the background under this name.
+    /// It hasn't: it continues in the background under this name.
     MovedToBackground(TaskId),
 }
 
@@ -230,7 +230,7 @@ impl DirectoryChange {
 pub struct Finished {
     /// The access that the confinement refused, if that made it fail.
     pub blocked: Option<lathe_sandbox::Block>,
-    /// What the sandbox refused, if the command failed in it.
+    /// The sandbox's refusals, if the command failed in it.
     pub violations: Vec<lathe_sandbox::Violation>,
     /// How it ended.
     pub exit: Exit,

@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub struct SandboxedRun {
     /// The session's sandbox.
     pub sandbox: Arc<lathe_sandbox::Sandbox>,
-    /// What the command may do.
+    /// The policy of the command.
     pub policy: Arc<lathe_sandbox::SandboxPolicy>,
     /// The way to the network.
     pub network: Option<SandboxedNetwork>,
@@ -25,7 +25,7 @@ pub struct SandboxedRun {
     pub replaced: Vec<(OsString, OsString)>,
 }
 
-/// What the proxy refused to the command of this name.
+/// The proxy's refusals for the command of this name.
 pub type RefusedHosts = Arc<dyn Fn(&str) -> Vec<Violation> + Send + Sync>;
 
 /// The way from a sandbox to the network.
@@ -50,7 +50,7 @@ impl std::fmt::Debug for SandboxedNetwork {
 }
 
 impl SandboxedRun {
-    /// What stands before a command. Takes secrets out of its environment.
+    /// The prefix of a command. Removes secrets from its environment.
     pub(super) fn wrap(
         &self,
         directory: &Path,
@@ -83,7 +83,7 @@ impl SandboxedRun {
     }
 }
 
-/// What the sandbox refused to a command that failed.
+/// The sandbox's refusals for a command that failed.
 pub(super) fn violations(
     outcome: &Outcome,
     options: &RunOptions,

@@ -22,7 +22,7 @@ use std::sync::{Arc, OnceLock};
 /// 128 KiB.
 const LONGEST_ARGUMENT: usize = 100 * 1024;
 
-/// Variables that make programs work without a person at a terminal.
+/// Variables that make programs work without the user at a terminal.
 const WITHOUT_A_PERSON: &[(&str, &str)] = &[
     // An editor that is done at once, leaving the text as it is.
     ("GIT_EDITOR", "true"),
@@ -232,7 +232,7 @@ impl ShellSession {
     }
 
     /// Starts a command that runs on by itself, and with it what it leaves running when its shell is done: a
-    /// daemon goes on until it is stopped or the session ends.
+    /// daemon continues until it is stopped or the session ends.
     ///
     /// # Errors
     /// When the command can't be started, or its output file can't be made.

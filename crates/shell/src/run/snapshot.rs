@@ -44,7 +44,7 @@ const OWN_VARIABLES: &[&str] = &[
     lathe_process::MARKER_VARIABLE,
 ];
 
-/// Aliases that only make a program ask before it acts; without a person they make it do nothing.
+/// Aliases that only make a program ask before it acts; without the user they make it do nothing.
 const ASKING_ALIASES: &[&str] = &["rm", "cp", "mv", "ln"];
 
 /// The snapshot.
@@ -128,7 +128,7 @@ async fn take(shell: &ShellProgram, environment: Vec<(OsString, OsString)>) -> O
                     }
                     _ => return false,
                 },
-                // What start-up files print is for a person at a terminal.
+                // What start-up files print is for the user at a terminal.
                 read = noise.read(&mut ignored), if noisy => noisy = matches!(read, Ok(1..)),
             }
         }

@@ -1,7 +1,7 @@
 //! Watching over one command from its start until nothing of it is left.
 //!
 //! A task of its own owns the process, so the call that started it can turn away (a time limit, a
-//! wish to go on in the background) without touching it. The task goes through [`Phase`]s:
+//! wish to continue in the background) without touching it. The task goes through [`Phase`]s:
 //!
 //! ```text
 //! Running ──shell reports children, or ends with some left──► Lingering ──still there──┐
@@ -109,7 +109,7 @@ impl Supervised {
     }
 }
 
-/// How long processes may go on that should end.
+/// How long processes may continue that should end.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Grace {
     /// Those of a command that was told to end.
@@ -127,7 +127,7 @@ impl Grace {
         }
     }
 
-    /// For a command in the background: a daemon that it starts goes on until it is stopped.
+    /// For a command in the background: a daemon that it starts continues until it is stopped.
     pub(super) fn for_daemons(kill: Duration) -> Self {
         Self {
             kill,
@@ -145,7 +145,7 @@ pub(super) struct Watch {
     pub(super) progress: Option<ProgressCallback>,
     /// Files to delete when it is over.
     pub(super) keep: Vec<tempfile::TempPath>,
-    /// What the sandbox needs until then.
+    /// The sandbox state to keep until then.
     pub(super) wrapping: Option<lathe_sandbox::Wrapping>,
 }
 
@@ -232,7 +232,7 @@ struct OutputFile {
     limit: u64,
 }
 
-/// What the shell left behind.
+/// The rest when the shell has ended: its report and processes.
 #[derive(Default)]
 struct Left {
     report_bytes: Vec<u8>,
@@ -445,7 +445,7 @@ impl Supervisor {
         }
     }
 
-    /// Looks whether anything is left, and goes on to the next phase when it is time.
+    /// Looks whether anything is left, and continues to the next phase when it is time.
     async fn look(&mut self) {
         let now = Instant::now();
         self.looks.next = now + self.looks.interval;

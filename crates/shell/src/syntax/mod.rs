@@ -43,7 +43,7 @@ pub enum ShellKind {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason} (at byte {at})")]
 pub struct NotUnderstood {
-    /// The construct, in words for a person.
+    /// The construct, in words for the user.
     pub reason: String,
     /// Byte offset in the command.
     pub at: usize,

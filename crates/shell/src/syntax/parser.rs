@@ -430,7 +430,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Whether the list can't go on here. What may follow is the caller's business.
+    /// Whether the list can't continue here. What may follow is the caller's business.
     pub(super) fn at_list_end(&mut self) -> bool {
         match self.peek() {
             None | Some(b')') => true,

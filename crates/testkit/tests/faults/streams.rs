@@ -64,7 +64,7 @@ fn breaks() -> Vec<(&'static str, Reply)> {
             text().cut(Position::BeforeEvent("message_stop".into()), Ending::Drop),
         ),
         (
-            "ended half-way",
+            "ended early",
             text().cut(Position::MidBlock(0), Ending::EndOfBody),
         ),
         (

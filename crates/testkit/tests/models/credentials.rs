@@ -629,7 +629,7 @@ fn a_planted_key_is_in_nothing_that_is_written() {
             .collect::<Vec<_>>()
             .join(" and ");
         let server = house.serve([
-            // The keys of an AWS account are the person's for all programs, so commands have those.
+            // The keys of an AWS account are the user's for all programs, so commands have those.
             Reply::thinking("hm").with_tool_use(
                 "Bash",
                 json!({"command": "env | grep -v ^AWS_", "description": "shows"}),

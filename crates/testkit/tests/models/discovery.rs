@@ -210,9 +210,9 @@ fn a_start_without_a_key_offers_what_was_found() {
         output.stderr.contains("there is a key for groq"),
         "{output:#?}"
     );
-    // At a terminal the person chooses, and the session begins.
+    // At a terminal the user chooses, and the session begins.
     let mut terminal = home.terminal(Vec::<String>::new(), 100, 30);
-    terminal.wait_for("Which one shall be used?");
+    terminal.wait_for("Which one should be used?");
     terminal.send("1\r");
     terminal.wait_for("house/qwen3:8b");
     terminal.wait("the prompt", |screen| {
@@ -290,7 +290,7 @@ fn models_update_fetches_a_table_and_its_rows_count() {
             .ends_with("/table.json"),
         "{row}"
     );
-    // The person's own word still counts.
+    // The user's own word still counts.
     settings["providers"]["house"]["models"] = json!({"m": {"contextWindow": 9_000}});
     set(&home, &settings);
     assert_eq!(listed(&home)[0]["contextWindow"], 9_000);

@@ -1,4 +1,4 @@
-//! One suite of behaviour, run on every kind of provider: what a person sees doesn't depend on the wire.
+//! One suite of behaviour, run on every kind of provider: what the user sees doesn't depend on the wire.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

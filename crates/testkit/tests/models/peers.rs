@@ -14,7 +14,7 @@ pub(crate) fn home(settings: &Value) -> TestHome {
     home
 }
 
-/// Writes the person's own settings.
+/// Writes the user's own settings.
 pub(crate) fn set(home: &TestHome, settings: &Value) {
     std::fs::write(home.config().join("settings.json"), settings.to_string()).unwrap();
 }

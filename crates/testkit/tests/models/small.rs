@@ -16,7 +16,7 @@ fn names(body: &Value) -> Vec<String> {
     tools.iter().map(name).collect()
 }
 
-/// What stands in a request before the person's words, by the estimate that the tokenizers in the tests of `model`
+/// What stands in a request before the user's words, by the estimate that the tokenizers in the tests of `model`
 /// hold.
 fn floor(body: &Value) -> u64 {
     let system = body["messages"][0].to_string();
@@ -152,10 +152,10 @@ fn a_refusal_says_that_the_option_is_no_command() {
     result(&with_window(&peer, "m", 8_192), "house/m", &[]);
     let told = crate::peers::results(&asked(&peer)[1]).join("");
     assert!(
-        told.contains("only the person who starts Lathe can allow it"),
+        told.contains("only the user who starts Lathe can allow it"),
         "{told}"
     );
-    assert!(told.contains("which is no command"), "{told}");
+    assert!(told.contains("not a command"), "{told}");
     assert!(told.contains("Don't call it again"), "{told}");
 }
 

@@ -313,7 +313,7 @@ fn a_hook_with_arguments_runs_without_a_shell() {
     assert!(run.home.project().join("a b").is_file());
 }
 
-/// A server whose tool asks the person something and tells the answer.
+/// A server whose tool asks the user something and tells the answer.
 const CURIOUS: &str = "import sys, json
 call = None
 def send(message):

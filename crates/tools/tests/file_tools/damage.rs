@@ -277,13 +277,13 @@ async fn a_change_by_someone_else_at_the_last_moment_wins() {
     workshop.read("a.txt").await;
     let edit = json!({"file_path": "a.txt", "old_string": "one", "new_string": "two"});
     let error = workshop.error("Edit", edit).await;
-    assert!(error.contains("changed by someone else"), "{error}");
+    assert!(error.contains("changed by another program"), "{error}");
     assert_eq!(workshop.bytes("a.txt"), b"ONE\n");
 
     let error = workshop
         .error("Write", json!({"file_path": "new.txt", "content": "x"}))
         .await;
-    assert!(error.contains("created by someone else"), "{error}");
+    assert!(error.contains("created by another program"), "{error}");
     assert_eq!(workshop.bytes("new.txt"), b"ONE\n");
     assert_eq!(workshop.names(), ["a.txt", "new.txt"]);
 }
@@ -345,7 +345,10 @@ async fn on_a_full_disk(folder: &Path) {
         ("Write", json!({"file_path": "new.txt", "content": much})),
     ] {
         let error = workshop.error(tool, input).await;
-        assert!(error.contains("no room left"), "{tool}: {error}");
+        assert!(
+            error.contains("No space left on the disk"),
+            "{tool}: {error}"
+        );
         assert_eq!(workshop.bytes("a.txt"), b"one\n");
         assert_eq!(workshop.names(), ["a.txt"]);
     }

@@ -59,7 +59,7 @@ async fn files_with_matches_come_newest_first_without_what_is_not_searched() {
     assert_eq!(
         text_of(&output),
         "src/main.rs\nsrc/run.rs\nsrc/deep/a.ts\n.github/ci.yml\n\
-         [1 files that may hold secrets were not searched. Name one in path to ask for it.]"
+         [1 files that may contain secrets were not searched. Name one in path to request it.]"
     );
     assert_eq!(output.structured["numFiles"], 4);
     assert_eq!(output.structured["mode"], "files_with_matches");

@@ -6,7 +6,7 @@ use crate::app::settings::Notify;
 use lathe_settings::{Environment, Variable};
 use std::time::{Duration, Instant};
 
-/// What an idle user is told.
+/// The notification for an idle user.
 const IDLE: &str = "Lathe is waiting for your input";
 
 pub(crate) struct Alarms {

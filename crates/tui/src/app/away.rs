@@ -123,7 +123,7 @@ mod tests {
     fn only_a_long_absence_with_activity_is_summarised() {
         let left = Instant::now();
         let cases = [
-            // seconds away, a turn ended, a turn goes on, told
+            // seconds away, a turn ended, a turn continues, told
             (180, true, false, true),
             (180, false, true, true),
             (179, true, true, false),

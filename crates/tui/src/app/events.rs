@@ -351,7 +351,7 @@ impl App {
         let words = match result.terminal_reason {
             TerminalReason::Completed | TerminalReason::ApiError | TerminalReason::StopHookPrevented | TerminalReason::ToolDeferred => None,
             TerminalReason::AbortedStreaming | TerminalReason::AbortedTools => Some((NoticeLevel::Info, "Interrupted. What should I do instead?".to_owned())),
-            TerminalReason::MaxTurns => Some((NoticeLevel::Warning, "This turn reached its limit of model calls; say 'continue' to go on.".to_owned())),
+            TerminalReason::MaxTurns => Some((NoticeLevel::Warning, "This turn reached its limit of model calls; send 'continue' to resume.".to_owned())),
             TerminalReason::BudgetExhausted => Some((NoticeLevel::Warning, "This session's budget is spent.".to_owned())),
             TerminalReason::PromptTooLong | TerminalReason::BlockingLimit => Some((NoticeLevel::Error, "The conversation no longer fits the context window. /compact summarises it, /clear starts a new one.".to_owned())),
             _ if result.errors.is_empty() => None,

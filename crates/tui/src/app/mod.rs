@@ -311,7 +311,7 @@ impl App {
         self.continued();
     }
 
-    /// The process was stopped and goes on: the terminal may be anything but ours.
+    /// The process was stopped and continues: the terminal may be anything but ours.
     fn continued(&mut self) {
         let _ = terminal::enter_again();
         let (columns, rows) = terminal::size();

@@ -66,10 +66,10 @@ fn picker(servers: &[(&'static str, u16)], app: &App) -> Picker {
     ]);
     let lines = vec![
         Line::styled(
-            "Lathe needs a model: none of ANTHROPIC_API_KEY, apiKeyHelper and the providers in your settings gives a key.",
+            "Lathe needs a model: no key was found in ANTHROPIC_API_KEY, apiKeyHelper or the providers in your settings.",
             theme.muted,
         ),
-        Line::styled("What you typed is kept.", theme.muted),
+        Line::styled("Your prompt is kept.", theme.muted),
     ];
     Picker::new(Purpose::NoKey, "Which model should be used?", items).explained(lines)
 }
@@ -84,7 +84,7 @@ pub(crate) fn chosen(app: &mut App, value: &str) {
             "key" => app.layers.open(
                 Form::new(
                     Purpose::SessionKey,
-                    "The key (it is used by this session and stored nowhere)",
+                    "The key (used by this session only; not stored)",
                     "",
                 )
                 .secret(),

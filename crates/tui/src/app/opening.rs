@@ -50,7 +50,7 @@ impl App {
         }
     }
 
-    /// Closes this conversation and goes on in another one, which `words` announce. If that can't be opened,
+    /// Closes this conversation and continues in another one, which `words` announce. If that can't be opened,
     /// this one is opened again.
     pub(crate) fn go_to(&mut self, how: &Restart, words: &str) {
         self.engine.fallback = self.engine.handle.as_ref().map(|session| {
@@ -74,7 +74,7 @@ impl App {
         self.reopen();
     }
 
-    /// Ends the present session and goes on in another folder, with the session that the options now name. The
+    /// Ends the present session and continues in another folder, with the session that the options now name. The
     /// folder may have to be trusted first.
     pub(crate) fn move_to(&mut self, folder: &Path) {
         if let Some(session) = self.engine.handle.take() {
@@ -281,7 +281,7 @@ impl App {
             self.conversation.cells = back.cells;
             self.conversation.todos = back.todos;
             self.engine.returned = true;
-            self.warn(format!("{error}\nThis conversation goes on."));
+            self.warn(format!("{error}\nThe current conversation stays open."));
             self.open_session();
             return;
         }

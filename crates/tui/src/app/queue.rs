@@ -15,7 +15,7 @@ pub(crate) struct QueuedPrompt {
     pub(crate) uuid: RecordId,
     pub(crate) text: String,
     pub(crate) prompt: Prompt,
-    /// What the placeholders in the text stand for.
+    /// The content of the placeholders in the text.
     pub(crate) attachments: Vec<Attachment>,
     /// Whether it waits for the end of the turn; otherwise the model gets it with the next tool result.
     pub(crate) after_turn: bool,

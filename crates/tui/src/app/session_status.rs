@@ -90,7 +90,7 @@ pub(crate) struct SessionStatus {
 pub(crate) struct RunningHook {
     pub(crate) id: String,
     pub(crate) name: String,
-    /// What is shown while it runs: its `statusMessage`, else its command.
+    /// The text shown while it runs: its `statusMessage`, else its command.
     pub(crate) display: String,
     pub(crate) event: String,
     pub(crate) began: Instant,

@@ -118,7 +118,7 @@ pub(crate) fn fact(app: &App, cost: f64, theme: &Theme) -> (String, Style) {
     }
 }
 
-/// The question whether to go on.
+/// The question whether to continue.
 pub(crate) fn cost_question(cost: f64, threshold: f64, theme: &Theme) -> Picker {
     let next = (cost / threshold).floor().mul_add(threshold, threshold);
     let items = vec![

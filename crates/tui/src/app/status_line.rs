@@ -22,11 +22,11 @@ pub(crate) struct StatusLine {
     began: Option<Instant>,
     /// Whether it was said that the command fails.
     failed: bool,
-    /// What the command was last told, as far as it changes between turns.
+    /// The last input of the command, as far as it changes between turns.
     told: Option<Told>,
 }
 
-/// What changes between turns, and is shown by many a status line.
+/// Values that change between turns and that status lines often show.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Told {
     mode: PermissionMode,

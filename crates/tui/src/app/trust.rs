@@ -75,7 +75,7 @@ pub(crate) fn answered(app: &mut App, answer: &str) {
         }
         "no" => {
             remember(app, false);
-            app.remark("This folder's own settings are not used; `lathe trust add` changes that.");
+            app.remark("This folder's settings are ignored; trust it with `lathe trust add`.");
             app.open_or_pick();
         }
         _ => app.exit.leave = Some(Leave::Asked),
@@ -98,7 +98,7 @@ fn project_servers(file: &Path) -> Vec<(String, Value)> {
         .collect()
 }
 
-/// What a server would run, or its address.
+/// The command of a server, or its address.
 fn server_words(entry: &Value) -> String {
     let text = |key: &str| entry.get(key).and_then(Value::as_str);
     let mut words: Vec<String> = text("command")

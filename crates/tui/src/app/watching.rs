@@ -3,7 +3,7 @@
 //! The config home and its `themes` folder are watched. An event only says that something may have
 //! changed: a moment later the files are read in the background, and what differs from before takes
 //! effect. A file that someone is in the middle of editing is named as broken, and what counted before
-//! goes on counting. Settings themselves are watched by the engine, which says what changed; the
+//! continues counting. Settings themselves are watched by the engine, which says what changed; the
 //! terminal then looks at the keys that concern it.
 
 use crate::app::jobs::JobResult;

@@ -37,7 +37,7 @@ fn lines(app: &App) -> Vec<Line> {
     }
     let sandbox = match session.permissions().sandbox_tier() {
         Some(_) => "commands run in a sandbox",
-        None => "commands that only read run confined, others after a question",
+        None => "read-only commands run confined, others need confirmation",
     };
     let fact = |what: &str, text: String| {
         let room = columns.saturating_sub(12).max(8);
@@ -73,7 +73,7 @@ fn is_first(config_home: &Path) -> bool {
 
 fn mode_words(mode: PermissionMode) -> String {
     match mode {
-        PermissionMode::Default => "asks before it changes something".to_owned(),
+        PermissionMode::Default => "asks before changes".to_owned(),
         PermissionMode::AcceptEdits => "edits files without asking".to_owned(),
         PermissionMode::Plan => "plans and changes nothing".to_owned(),
         mode => format!("mode {mode}"),

@@ -133,7 +133,7 @@ fn value_of(settings: &Value, key: &str) -> Option<String> {
     )
 }
 
-/// What counts where a setting isn't set.
+/// The default of a setting.
 fn default_of(key: &str) -> &'static str {
     match key {
         "theme" | "notifications" => "auto",
@@ -156,7 +156,7 @@ fn present(app: &App) -> Value {
         .unwrap_or_default()
 }
 
-/// Takes a setting out of the user's own, so that its default counts again.
+/// Removes a setting from the user's own, so that its default applies again.
 pub(crate) fn reset(app: &mut App, key: &str) {
     let mut settings = present(app);
     if let Some(settings) = settings.as_object_mut() {

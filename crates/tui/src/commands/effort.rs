@@ -18,11 +18,15 @@ pub(crate) fn run(app: &mut App, wanted: &str) {
         let items = items
             .map(|(level, words)| Item::new(level, level, words))
             .to_vec();
-        let mut picker = Picker::new(Purpose::Effort, "How hard should the model try?", items)
-            .explained(vec![Line::styled(
-                "/effort <tokens> limits how much it thinks per request.",
-                app.look.theme.muted,
-            )]);
+        let mut picker = Picker::new(
+            Purpose::Effort,
+            "How much effort should the model use?",
+            items,
+        )
+        .explained(vec![Line::styled(
+            "/effort <tokens> limits how much it thinks per request.",
+            app.look.theme.muted,
+        )]);
         let now = app.engine.handle.as_ref();
         let now = now.and_then(|session| session.model().effort());
         if let Some(now) = now {

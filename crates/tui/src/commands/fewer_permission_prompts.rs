@@ -96,7 +96,7 @@ fn proposals(counts: HashMap<String, usize>, known: &[String]) -> Vec<Proposal> 
 pub(crate) fn show(app: &mut App, proposals: Vec<Proposal>) {
     if proposals.is_empty() {
         app.layers.close_dialogs();
-        app.remark("No command of earlier sessions here came often enough for a rule.");
+        app.remark("No command was used often enough in earlier sessions to suggest a rule.");
         return;
     }
     let items = proposals
@@ -107,7 +107,7 @@ pub(crate) fn show(app: &mut App, proposals: Vec<Proposal>) {
         })
         .collect();
     app.commands.proposals = proposals;
-    let words = "Commands of earlier sessions that a rule would answer for. Enter adds it for this project (just me).";
+    let words = "Commands of earlier sessions that a rule would allow. Enter adds it for this project (just me).";
     app.layers.open(
         Picker::new(Purpose::Proposals, "Fewer questions", items)
             .explained(vec![Line::styled(words, app.look.theme.muted)])

@@ -10,7 +10,7 @@ pub(crate) fn run(app: &mut App) {
         .as_ref()
         .is_some_and(|session| session.transcript().exists());
     if !said {
-        app.remark("Nothing was said yet, so there is nothing to copy.");
+        app.remark("The conversation is empty, so there is nothing to copy.");
         return;
     }
     app.go_to(&Restart::Fork, "── a copy of this conversation ──");

@@ -73,7 +73,7 @@ pub(crate) fn refresh_when_settled(app: &mut App, servers: &[McpServer]) {
     }
 }
 
-/// Something was done with a server: the dialog that shows it goes on showing it.
+/// Something was done with a server: the dialog that shows it continues showing it.
 pub(crate) fn changed(app: &mut App, report: Report) {
     app.report(report);
     settled(app);

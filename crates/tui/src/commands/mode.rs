@@ -19,7 +19,7 @@ pub(crate) fn run(app: &mut App, wanted: &str) {
                 PermissionMode::Default => "asks before changing anything",
                 PermissionMode::AcceptEdits => "edits files in the project without asking",
                 PermissionMode::Plan => "only reads, and makes a plan",
-                PermissionMode::DontAsk => "denies what it would ask about",
+                PermissionMode::DontAsk => "denies calls that need confirmation",
                 PermissionMode::BypassPermissions => "never asks; use only in a sandbox",
                 PermissionMode::Auto => "a classifier answers the questions",
             };

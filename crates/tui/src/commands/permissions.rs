@@ -55,7 +55,7 @@ pub(crate) fn apply_update(app: &mut App, update: &PermissionUpdate, said: Strin
     }
 }
 
-/// The rules that count, and the way to one more.
+/// The effective rules, and the form for a new one.
 pub(crate) fn rules_picker(
     rules: Vec<(Behavior, String, RuleSource)>,
     mode: PermissionMode,
@@ -106,7 +106,7 @@ fn parse_line(text: &str) -> (Behavior, &str) {
     }
 }
 
-/// A rule was written: asks where it is to count.
+/// A rule was entered: asks where to save it.
 pub(crate) fn ask_scope(app: &mut App, line: &str) {
     let (_, rule) = parse_line(line);
     if let Err(error) = parse_rule(rule) {
@@ -124,12 +124,12 @@ pub(crate) fn ask_scope(app: &mut App, line: &str) {
     };
     app.layers.open(Picker::new(
         purpose,
-        format!("Where should `{line}` count?"),
+        format!("Where should `{line}` apply?"),
         items,
     ));
 }
 
-/// Saves a rule where it is to count.
+/// Saves a rule in a source.
 pub(crate) fn save_rule(app: &mut App, line: &str, scope: &str) {
     let Some((_, words, destination)) = SCOPES.iter().find(|(value, ..)| *value == scope) else {
         return;
@@ -154,7 +154,7 @@ pub(crate) fn save_rule(app: &mut App, line: &str, scope: &str) {
     run(app, "");
 }
 
-/// A rule was changed: the old one goes, the new one counts where that did.
+/// A rule was changed: the new one replaces the old one in its source.
 pub(crate) fn replace_rule(app: &mut App, old: &str, line: &str) {
     let (behavior, rule) = parse_line(line);
     let source: Option<RuleSource> = old

@@ -1,4 +1,4 @@
-//! The list of sessions to go on with: search and preview, all folders or this project, one branch or
+//! The list of sessions to continue with: search and preview, all folders or this project, one branch or
 //! all, another title, and forks below what they were taken from.
 
 use crate::app::App;
@@ -35,7 +35,7 @@ pub(crate) struct SessionList {
     pub(crate) selected: Option<String>,
 }
 
-/// Looks for a session. The present one goes on until it is found.
+/// Looks for a session. The present one continues until it is found.
 pub(crate) fn open(app: &mut App, wanted: &str) {
     let store = SessionStore::new(&app.places.config_home);
     let cwd = app.places.environment.cwd.clone();

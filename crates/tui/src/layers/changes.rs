@@ -72,7 +72,7 @@ impl ChangesDialog {
         self.sides[self.side].changes.as_deref().unwrap_or_default()
     }
 
-    /// Goes on by some files, round and round.
+    /// Continues by some files, round and round.
     fn turn(&mut self, by: usize) {
         let count = self.files().len().max(1);
         self.selected = (self.selected + by) % count;

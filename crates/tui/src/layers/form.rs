@@ -20,7 +20,7 @@ pub(crate) struct Form {
 }
 
 impl Form {
-    /// What is typed is not shown.
+    /// Hides the input.
     pub(crate) fn secret(mut self) -> Self {
         self.secret = true;
         self

@@ -1,7 +1,7 @@
 //! Layers: everything that is open above the prompt.
 //!
 //! A stack. Keys go to the top layer, Esc closes it, and the layer below is there again. Completion and
-//! the short help leave the prompt usable; dialogs stand in its place; a question of the engine goes on top
+//! the short help leave the prompt usable; dialogs stand in its place; a question of the engine continues top
 //! of whatever dialog is open, and the full-screen transcript on top of that.
 //!
 //! A layer is a small state machine: it takes keys and gives lines. The meaning of its answer is decided by the
@@ -83,7 +83,7 @@ pub(crate) trait Layer: Any + Send {
         None
     }
 
-    /// Whether keys are meant for it. A user who was typing when a question came up goes on typing until
+    /// Whether keys are meant for it. A user who was typing when a question came up continues typing until
     /// they turn to it.
     fn armed(&self) -> bool {
         true
@@ -127,7 +127,7 @@ pub(crate) enum Purpose {
     EditRule {
         old: String,
     },
-    /// Where a rule is to count.
+    /// Where a rule applies.
     RuleScope {
         rule: String,
     },

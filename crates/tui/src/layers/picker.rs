@@ -67,7 +67,7 @@ impl Picker {
         }
     }
 
-    /// It comes up without a key; a user who is typing goes on typing.
+    /// It comes up without a key; a user who is typing continues typing.
     pub(crate) fn unasked(mut self, typing: bool) -> Self {
         self.unasked = true;
         self.armed = !typing;

@@ -1,4 +1,4 @@
-//! The approval of a plan: what the model wants to do, and how the work may go on.
+//! The approval of a plan: what the model wants to do, and how the work may continue.
 
 use super::form::{edit, field};
 use super::permission::{PermissionAnswer, deny_with};
@@ -15,7 +15,7 @@ use lathe_protocol::permission::{PermissionMode, PermissionReply, PermissionRequ
 use lathe_tools::plan_mode::{self, MODES_AFTER};
 use std::sync::Arc;
 
-/// What the model is told when the dialog is left without an answer.
+/// The message to the model when the dialog is closed without an answer.
 pub(super) const NOT_YET: &str = "The user doesn't agree with the plan yet. Plan mode is still on. Stop and wait for their next message.";
 
 /// A plan to be approved.

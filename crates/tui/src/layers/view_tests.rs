@@ -298,7 +298,7 @@ fn the_plugins() {
     });
     picker("plugin-confirm", 24, |_| {
         crate::commands::plugin::confirm_picker(
-            "greeter@team 1.2.0\n  Greets people\n  by Ada\n  from a folder: /work/market/greeter\n  it runs by itself:\n    hook Stop: say goodbye\n  it adds:\n    command greet\n",
+            "greeter@team 1.2.0\n  Greets people\n  by Ada\n  from a folder: /work/market/greeter\n  runs automatically:\n    hook Stop: say goodbye\n  it adds:\n    command greet\n",
         )
     });
     let market = MarketplaceListing {

@@ -135,9 +135,9 @@ impl Asking {
                     ));
                 }
                 ask(if question.multi_select {
-                    "  numbers with commas between them, or words of your own: "
+                    "  numbers separated by commas, or your own answer: "
                 } else {
-                    "  a number, or words of your own: "
+                    "  a number, or your own answer: "
                 });
             }
             Self::Plan(request) => {
@@ -195,7 +195,7 @@ impl Asking {
                     "y" | "yes" => PermissionReply::allow(),
                     "a" | "always" => always(request),
                     "" | "n" | "no" => PermissionReply::deny(
-                        "The user doesn't want this. Stop and wait for what they say next.",
+                        "The user refused this. Stop and wait for their next message.",
                     ),
                     words => {
                         PermissionReply::deny(format!("The user refused this and said: {words}"))

@@ -26,7 +26,7 @@ pub(super) fn context(name: &str) -> Option<ForeignContext> {
     })
 }
 
-/// What an action of the ecosystem is here.
+/// The counterpart of an action of the ecosystem.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ForeignAction<'a> {
     Action(Action),

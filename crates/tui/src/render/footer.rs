@@ -25,7 +25,10 @@ pub(crate) fn lines(app: &App, look: Look<'_>) -> Vec<Line> {
             PermissionMode::AcceptEdits => hint.push("» accept edits on", theme.modes.accept),
             PermissionMode::Plan => hint.push("▤ plan mode on", theme.modes.plan),
             PermissionMode::DontAsk => {
-                hint.push("⊘ don't ask on: what would ask is denied", theme.warning);
+                hint.push(
+                    "⊘ don't ask on: calls that need confirmation are denied",
+                    theme.warning,
+                );
             }
             PermissionMode::BypassPermissions => {
                 hint.push("⚠ bypass permissions on", theme.error);

@@ -130,7 +130,7 @@ pub(crate) fn status(app: &App, look: Look<'_>) -> Vec<Line> {
         out.push(spinner(app, hook.began, look));
     }
     if app.session.turn.began.is_none() && !app.session.agents.is_empty() {
-        // They go on beside the conversation.
+        // They continue beside the conversation.
         out.push(Line::empty());
         out.push(Line::styled(
             format!(
@@ -267,7 +267,7 @@ pub(crate) fn spinner(app: &App, began: Instant, look: Look<'_>) -> Line {
     truncate_line(&line, app.screen.width())
 }
 
-/// After this time it is said that a command can go on in the background.
+/// After this time it is said that a command can continue in the background.
 const LONG_COMMAND: Duration = Duration::from_secs(5);
 
 /// The task that is being worked on.

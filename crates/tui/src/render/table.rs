@@ -29,7 +29,7 @@ pub(crate) fn fit(rows: &[Vec<usize>], count: usize, columns: usize) -> Vec<usiz
     widths
 }
 
-/// One row; a cell that is too long goes on below.
+/// One row; a cell that is too long continues below.
 pub(crate) fn row(cells: &[Line], widths: &[usize], right: &[bool], muted: Style) -> Vec<Line> {
     let wrapped: Vec<Vec<Line>> = cells
         .iter()

@@ -56,7 +56,7 @@ pub(crate) struct ModeStyles {
 
 /// The built-in themes and what they are for.
 pub(crate) const BUILT_IN: &[(&str, &str)] = &[
-    ("auto", "dark or light, as the terminal's background is"),
+    ("auto", "dark or light, matching the terminal's background"),
     ("dark", "for dark backgrounds"),
     ("light", "for light backgrounds"),
     (

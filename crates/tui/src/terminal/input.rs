@@ -321,7 +321,7 @@ fn csi(bytes: &[u8], flush: bool) -> Step {
     let fields: Vec<&str> = parameters.split(';').collect();
     let number =
         |index: usize| -> Option<u32> { fields.get(index)?.split(':').next()?.parse().ok() };
-    // A key's release comes as the second part of the modifiers; only presses count.
+    // A key's release comes as the second part of the modifiers; only presses are used.
     let released = fields
         .get(1)
         .and_then(|field| field.split(':').nth(1))

@@ -125,7 +125,7 @@ pub(crate) fn size() -> (usize, usize) {
     }
 }
 
-/// Stops this process as Ctrl+Z does, and returns when it goes on. The modes are put back meanwhile.
+/// Stops this process as Ctrl+Z does, and returns when it continues. The modes are put back meanwhile.
 pub(crate) fn suspend() {
     restore();
     let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);

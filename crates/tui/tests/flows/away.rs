@@ -1,4 +1,4 @@
-//! What is told to a person who comes back.
+//! What is told to the user who comes back.
 
 use super::{Stage, said};
 use lathe_scripted::{Position, Reply, When};
@@ -60,7 +60,7 @@ fn a_returning_user_gets_one_summary() {
             .to_string()
             .contains("mend it")
     );
-    // Nothing went on since.
+    // Nothing continued since.
     terminal.send("\x1b[O\x1b[I");
     terminal.say("and now");
     terminal.wait_for("● well then");

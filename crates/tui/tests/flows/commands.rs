@@ -254,7 +254,7 @@ fn diff_shows_changes() {
     stage.home.git_init();
     stage.home.write("a.txt", "one\nchanged\n");
     stage.home.write("new.txt", "fresh\n");
-    // Git is run only in a folder that a person trusts.
+    // Git is run only in a folder that the user trusts.
     assert_eq!(stage.home.run(["trust", "add"], "").code(), Some(0));
     let terminal = stage.open_sized(100, 30);
     terminal.wait_for("claude");
@@ -362,7 +362,7 @@ fn ctrl_b_lets_a_command_go_on_in_the_background() {
     ]);
     let terminal = stage.open_with(&["--allowedTools", "Bash"], 100, 30);
     terminal.say("go");
-    // Only what runs can go on elsewhere: wait for what it printed.
+    // Only what runs can continue elsewhere: wait for what it printed.
     terminal.wait_for("\n  begun");
     terminal.send("\x02");
     terminal.wait_for("● it goes on");

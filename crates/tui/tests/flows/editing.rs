@@ -260,7 +260,7 @@ fn a_hundred_thousand_files_are_no_hindrance() {
     std::fs::write(folder.path().join("d50/needle_in_there.rs"), "x").unwrap();
     let terminal = stage.open_with(&["--cwd", folder.path().to_str().unwrap()], 80, 24);
     terminal.send("@needlethere");
-    // Typing goes on while the files are looked up.
+    // Typing continues while the files are looked up.
     terminal.wait_for("❯ @needlethere");
     terminal.wait_for("d50/needle_in_there.rs");
 }

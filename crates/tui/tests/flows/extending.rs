@@ -120,7 +120,7 @@ fn the_engine_answers_commands_that_are_not_the_terminals_own() {
     let terminal = stage.open_sized(100, 40);
     terminal.wait_for("claude");
     terminal.say("/fallback ");
-    terminal.wait_for("No model takes over");
+    terminal.wait_for("No fallback model is set");
     terminal.say("/tag parser");
     terminal.wait_for("has the tag \"parser\" now");
     terminal.say("/plugin ");

@@ -213,7 +213,7 @@ fn a_question_waits_while_the_user_is_typing() {
     terminal.wait_for("❯ next: y");
     stage.server.gate("go").release();
     terminal.wait_for("Run this command?");
-    // Keys go on being words until the person turns to the question.
+    // Keys continue being words until the user turns to the question.
     terminal.send("yes1");
     terminal.wait_for("❯ next: yyes1");
     assert!(!stage.home.project().join("made-by-it").exists());
@@ -335,7 +335,7 @@ fn a_change_that_is_too_long_for_the_question_is_shown_in_full_by_ctrl_o() {
     terminal.wait_for("Yes, this once");
 }
 
-/// What needs a person whatever the rules say: one key too many, or an enter, is no approval.
+/// What needs confirmation whatever the rules say: one key too many, or an enter, is no approval.
 #[test]
 fn no_is_chosen_beforehand_where_a_safety_check_asks() {
     let stage = Stage::replies([

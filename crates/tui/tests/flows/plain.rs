@@ -97,7 +97,7 @@ fn questions_of_the_model_and_plans_are_answered_by_lines() {
     terminal.wait_for("2. Postgres: a server");
     terminal.send("2\n");
     terminal.wait_for("Which checks?");
-    terminal.wait_for("numbers with commas");
+    terminal.wait_for("numbers separated by commas");
     terminal.send("1,2\n");
     terminal.wait_for("1. Only look");
     let told = stage.server.message_requests()[1].last_tool_result();

@@ -108,7 +108,7 @@ fn a_session_that_is_open_elsewhere_leaves_this_one_open() {
     second.wait_gone("esc to interrupt");
     second.say("/resume begin here");
     second.wait_for("is open in another process");
-    second.wait_for("This conversation goes on");
+    second.wait_for("The current conversation stays open");
     second.say("and now");
     second.wait_for("● still here");
     let last = stage.server.message_requests()[2].to_json().to_string();
@@ -289,7 +289,7 @@ fn a_key_can_be_entered_where_there_is_none() {
     let terminal = home.terminal::<&str>([], 80, 24);
     terminal.wait_for("Enter a key");
     terminal.send("1");
-    terminal.wait_for("stored nowhere");
+    terminal.wait_for("not stored");
     terminal.send("a-test-key");
     terminal.wait_for("••••••••••");
     terminal.send("\r");
@@ -305,7 +305,7 @@ fn the_first_start_says_what_this_is_and_later_ones_in_a_line() {
     let mut terminal = stage.open();
     terminal.wait_for("works in your project with a language model");
     terminal.wait_for("key from");
-    terminal.wait_for("asks before it changes something");
+    terminal.wait_for("asks before changes");
     terminal.say("hi");
     terminal.wait_for("● hello");
     terminal.leave();
@@ -356,5 +356,5 @@ fn a_resumed_conversation_shows_changes_and_unfinished_commands() {
     let terminal = stage.open_with(&["--continue"], 80, 30);
     terminal.wait_for("1 + one");
     terminal.wait_for("Write a.txt +2 −0");
-    terminal.wait_for("the last turn did not end");
+    terminal.wait_for("the last turn was interrupted");
 }

@@ -46,7 +46,7 @@ const BLANKS: [(&str, char); 12] = [
 /// The longest name that is looked for.
 const LONGEST: usize = 32;
 
-/// What the numbers 128 to 159 mean to pages that write them: characters of windows-1252.
+/// The numbers 128 to 159 in pages: characters of windows-1252.
 const WINDOWS: [char; 32] = [
     '€', '\u{81}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{8d}', 'Ž', '\u{8f}',
     '\u{90}', '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{9d}', 'ž', 'Ÿ',
@@ -101,7 +101,7 @@ fn reference(text: &str) -> Option<(char, usize)> {
     if text.get(end..)?.starts_with(';') {
         return Some((named(name)?, end + 1));
     }
-    // Without a semicolon only the oldest names count, and pages really write them.
+    // Without a semicolon only the oldest names are valid, and pages use them.
     let old = ["amp", "lt", "gt", "quot", "nbsp", "copy", "reg"];
     old.contains(&name).then(|| Some((named(name)?, end)))?
 }

@@ -51,7 +51,7 @@ const AROUND_WORDS: [&str; 21] = [
 /// The shortest text that counts as content.
 const SHORTEST: usize = 140;
 
-/// What is written: a part of the page, and what is left out of it.
+/// The selected part of the page, and the nodes that are left out.
 pub(super) struct Chosen {
     pub(super) root: Node,
     hidden: Vec<bool>,

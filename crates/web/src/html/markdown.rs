@@ -7,7 +7,7 @@ use url::Url;
 
 /// The most Markdown that a page becomes, in bytes.
 const MOST: usize = 4 * 1024 * 1024;
-/// How deep lists and quotes are indented; deeper ones go on at the same place.
+/// How deep lists and quotes are indented; deeper ones continue at the same place.
 const MOST_INDENTED: usize = 8;
 /// The longest address that is written.
 const LONGEST_ADDRESS: usize = 2_000;
@@ -25,7 +25,7 @@ pub(super) struct Writer<'a> {
     chosen: &'a Chosen,
     base: &'a Url,
     out: String,
-    /// What each line begins with: quotes and the indentation of lists.
+    /// The prefix of each line: quotes and the indentation of lists.
     prefix: Vec<String>,
     /// The mark of a list's item, for the next line.
     mark: Option<String>,
@@ -42,10 +42,10 @@ pub(super) struct Writer<'a> {
     in_link: bool,
 }
 
-/// What comes before the next word.
+/// The separator before the next word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Gap {
-    /// Nothing: the line goes on.
+    /// Nothing: the line continues.
     None,
     /// A new line.
     Line,
@@ -77,7 +77,7 @@ impl<'a> Writer<'a> {
         self.out
     }
 
-    /// What is inside a node, on one line: for cells of tables.
+    /// The content of a node on one line, for cells of tables.
     pub(super) fn line_of(&self, node: Node) -> String {
         let mut inner = Writer::new(self.tree, self.chosen, self.base);
         inner.flat = true;

@@ -61,7 +61,7 @@ impl<'a> Tokens<'a> {
         }))
     }
 
-    /// What begins with `<`: a tag, or nothing that is shown. `None` where it is only a character.
+    /// A token that begins with `<`: a tag, or markup that isn't shown. `None` if it is only a character.
     fn markup(&mut self) -> Option<Option<Token<'a>>> {
         let after = self.rest.get(1..)?;
         match after.as_bytes().first()? {

@@ -83,7 +83,7 @@ const ENDS_PARAGRAPH: [&str; 33] = [
     "ul",
 ];
 
-/// What an element that begins closes, and what that closing doesn't reach through.
+/// The elements that a new element closes, and the ones that stop the closing.
 fn closes(name: &str) -> (&'static [&'static str], &'static [&'static str]) {
     match name {
         "li" => (&["li"], &["ul", "ol", "menu", "dir"]),

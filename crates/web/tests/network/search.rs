@@ -183,13 +183,13 @@ async fn refusals_and_limits_of_services_are_said() {
             "429 Too Many Requests",
             "retry-after: 17\r\n",
             r#"{"detail": {"error": "slow down"}}"#,
-            "Tavily has had enough searches for now (429: slow down); try again in 17 s",
+            "Tavily limits the rate of searches (429: slow down); try again in 17 s",
         ),
         (
             "432 Plan",
             "",
             r#"{"message": "plan used up"}"#,
-            "Tavily has had enough searches for now (432: plan used up)",
+            "Tavily limits the rate of searches (432: plan used up)",
         ),
         ("500 Oops", "", "<html>", "Tavily answers 500"),
         (

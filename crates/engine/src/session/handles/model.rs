@@ -10,9 +10,9 @@ use std::sync::Arc;
 /// Who switches the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SwitchSource {
-    /// A person's command.
+    /// The user's command.
     Command,
-    /// A person's choice from a list.
+    /// The user's choice from a list.
     Picker,
     /// A host.
     Sdk,

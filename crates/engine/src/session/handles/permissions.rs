@@ -44,7 +44,7 @@ impl PermissionsHandle<'_> {
         self.shared.permissions.next_mode()
     }
 
-    /// What holds for commands: the sandbox, in words.
+    /// A description of the sandbox for users.
     #[must_use]
     pub fn sandbox_text(self) -> String {
         let status = self
@@ -82,7 +82,7 @@ impl PermissionsHandle<'_> {
             .collect()
     }
 
-    /// Changes rules, mode or roots, as a person wants it.
+    /// Changes rules, mode or roots, as the user wants it.
     ///
     /// # Errors
     /// When the change is not allowed, or could not be kept.
@@ -123,7 +123,7 @@ impl PermissionsHandle<'_> {
         }
     }
 
-    /// Whether a file's content may be shown without a person's word.
+    /// Whether a file's content may be shown without the user's word.
     #[must_use]
     pub fn may_read(self, path: &Path) -> bool {
         !self.shared.permissions.is_secret(path)

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// How long a person who typed `@` may have to wait for the project's own command.
+/// How long the user who typed `@` may have to wait for the project's own command.
 const SUGGESTION_LIMIT: Duration = Duration::from_secs(5);
 /// The most paths of one answer.
 const MOST_SUGGESTIONS: usize = 15;
@@ -23,7 +23,7 @@ pub struct SettingsHandle<'a> {
 }
 
 impl<'a> SettingsHandle<'a> {
-    /// The settings that count, as JSON.
+    /// The effective settings, as JSON.
     #[must_use]
     pub fn json(self) -> Value {
         self.shared.session.settings.value.read().clone()

@@ -1,4 +1,4 @@
-//! Small questions beside the conversation, for the small model: a title, what the person may say next,
+//! Small questions beside the conversation, for the small model: a title, what the user may say next,
 //! what happened while they were away, what a call did.
 //!
 //! None of them is needed, so each may fail silently: it has a time limit, it can be cancelled, it has
@@ -26,7 +26,7 @@ const MOST_OF_ONE: usize = 1_500;
 const TITLE: &str = "You name conversations. Answer with a title of three to seven words for the one you are shown, in its language, without quotation marks, full stop or Markdown. Nothing else.";
 const SUGGESTION: &str = "You are shown the end of a conversation between a user and a coding agent. Answer with the one short message that the user most likely sends next, in their words and language, at most twelve words, plain text. If nothing obvious follows, answer with nothing.";
 const AWAY: &str = "You are shown the end of a conversation between a user and a coding agent. The user was away. Tell them in at most three short sentences what was done and what waits for them. Plain text.";
-const TOOL_USE: &str = "You are shown what a coding agent's tool was asked and what it gave. Say in at most ten words what was done, as a past-tense phrase without a full stop. Plain text, nothing else.";
+const TOOL_USE: &str = "You are shown what a coding agent's tool was called with and what it returned. Say in at most ten words what was done, as a past-tense phrase without a full stop. Plain text, nothing else.";
 
 const PROGRESS: &str = "You are shown what an agent was told to do and what it did so far. Say in three to seven words what it is doing right now, beginning with a verb in its -ing form, without a full stop. Plain text, nothing else.";
 
@@ -39,7 +39,7 @@ pub struct SideQuestionsHandle<'a> {
 }
 
 impl SideQuestionsHandle<'_> {
-    /// A title for the session; kept with it unless a person gave one.
+    /// A title for the session; kept with it unless the user gave one.
     pub async fn title(self, cancel: &CancellationToken) -> Option<String> {
         suggest_title(self.shared, cancel).await
     }
@@ -58,12 +58,12 @@ impl SideQuestionsHandle<'_> {
         async move { suggest_prompt(&shared, &cancel).await }
     }
 
-    /// A summary of what happened while the person was away.
+    /// A summary of what happened while the user was away.
     pub async fn away_summary(self, cancel: &CancellationToken) -> Option<String> {
         away_summary(self.shared, cancel).await
     }
 
-    /// A summary of what happened while the person was away, asked without holding on to the session's handle meanwhile.
+    /// A summary of what happened while the user was away, asked without holding on to the session's handle meanwhile.
     pub fn away_summary_later(
         self,
         cancel: CancellationToken,

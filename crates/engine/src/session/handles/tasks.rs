@@ -140,7 +140,7 @@ impl TasksHandle<'_> {
         self.shared.plan_state()
     }
 
-    /// The session's shell, for commands that the person runs.
+    /// The session's shell, for commands that the user runs.
     #[must_use]
     pub fn shell(self) -> Arc<ShellSession> {
         self.shared.tools.shell.clone()

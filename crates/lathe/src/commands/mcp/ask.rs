@@ -519,12 +519,12 @@ fn show(
     }
     let folder = loaded.places.config_home.join("mcp-results");
     let mut place = mcp_result::ResultStore::new(&folder, &uuid::Uuid::new_v4().to_string(), None);
-    // Output for a person is not shortened.
+    // Output for the user is not shortened.
     place.most_bytes = usize::MAX;
     let output = make(result, &place);
     let mut words = output.content.text();
     if words.is_empty() {
-        words.push_str("(pictures only; --json shows them)");
+        words.push_str("(images only; --json shows them)");
     }
     words.push('\n');
     print(&words)

@@ -323,10 +323,10 @@ pub(super) fn enable(loaded: &McpConfiguration, name: &str) -> Result<String, Cl
         }
         edit::add(&loaded.places, server.scope, name, &entry).or_failure()?;
     }
-    let mut said = format!("The MCP server {name} is on in this folder.");
+    let mut said = format!("The MCP server {name} is enabled in this folder.");
     if server.standing == Standing::Untrusted {
         said.push_str(
-            " The folder itself is not trusted yet, so it is not started: `lathe trust add` trusts it.",
+            " The folder is not trusted yet, so it is not started: trust it with `lathe trust add`.",
         );
     }
     Ok(said)
@@ -344,7 +344,7 @@ pub(super) fn disable(loaded: &McpConfiguration, name: &str) -> Result<String, C
     Choices::new(&loaded.places)
         .switch(name, false)
         .or_failure()?;
-    Ok(format!("The MCP server {name} is off in this folder."))
+    Ok(format!("The MCP server {name} is disabled in this folder."))
 }
 
 /// `lathe mcp reset-project-choices`.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 /// Instructions for clients.
-const INSTRUCTIONS: &str = "Tools that read, search and change files and run commands in one folder. They keep to the permission rules of that folder; a refusal says which rule would allow the call.";
+const INSTRUCTIONS: &str = "Tools that read, search and change files and run commands in one folder. They follow the permission rules of that folder; a refusal names the rule that would allow the call.";
 /// Tools that change nothing.
 const READING: [&str; 4] = ["Glob", "Grep", "Read", "TaskOutput"];
 

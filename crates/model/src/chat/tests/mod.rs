@@ -47,7 +47,7 @@ fn sent(chat: &Chat, request: &ModelRequest) -> Value {
     serde_json::from_slice(&prepared.body.parts().concat()).unwrap()
 }
 
-/// What comes of a stream, cut into pieces of a size.
+/// The result of a stream that is cut into chunks of a size.
 fn received(stream: &str, size: usize) -> Result<AssistantMessage, ModelError> {
     received_by(&translator("http://h/v1"), stream, size)
 }

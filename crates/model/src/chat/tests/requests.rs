@@ -1,4 +1,4 @@
-//! What servers are sent, and what they teach.
+//! Requests to servers, and adaptation to their refusals.
 
 use super::*;
 

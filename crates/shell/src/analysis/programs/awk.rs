@@ -1,8 +1,8 @@
 //! awk: only programs that neither run commands nor open files of their own.
 //!
 //! Four implementations are in use, and they disagree on where a regular expression starts, what a keyword is
-//! and how lines go on. The grammar here is what all of them read alike: a slash starts an expression only
-//! where nothing else can stand, lines don't go on with a backslash, every name with a parenthesis is a known
+//! and how lines continue. The grammar here is what all of them read alike: a slash starts an expression only
+//! where nothing else can stand, lines don't continue with a backslash, every name with a parenthesis is a known
 //! function, and `print` has no `>` or `|`.
 
 use super::super::argument::Argument;

@@ -62,7 +62,7 @@ pub(super) struct Listing {
     pub(super) with_nul: bool,
 }
 
-/// Why a command isn't known to only read, in words for a person.
+/// Why a command isn't known to only read, in words for the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal(String);
 

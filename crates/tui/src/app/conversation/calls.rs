@@ -200,8 +200,7 @@ impl Conversation {
                     activity: String::new(),
                     state: CallState::Failed,
                     display: Display::Text {
-                        text: "Lathe ended before this did; what it had done stays done."
-                            .to_owned(),
+                        text: "Lathe exited before this finished; its effects remain.".to_owned(),
                     },
                     elapsed: Duration::ZERO,
                 }),

@@ -40,7 +40,7 @@ enum Writing {
     },
 }
 
-/// What the model asked for.
+/// A tool call.
 #[derive(Debug, Clone, Default)]
 struct Asked {
     tool: String,
@@ -66,7 +66,7 @@ pub(crate) struct Conversation {
     /// Whether cells are only kept, not printed: while a conversation is being loaded.
     quiet: bool,
     pub(crate) todos: Vec<TodoItem>,
-    /// What agents said and did, by the call that started each.
+    /// Messages and calls of agents, by the call that started each.
     agents: HashMap<ToolUseId, Vec<Cell>>,
     /// Tokens that the model wrote in this turn: counted by the API, and the estimate since.
     pub(crate) counted_tokens: u64,
@@ -94,7 +94,7 @@ impl Conversation {
         }
     }
 
-    /// Goes on in another folder, with nothing said yet.
+    /// Continues in another folder, with nothing said yet.
     pub(crate) fn moved_to(&mut self, cwd: &Path) {
         cwd.clone_into(&mut self.cwd);
         self.cells.clear();
@@ -207,7 +207,7 @@ impl Conversation {
         }
     }
 
-    /// What the agent of a call said and did, beside a line.
+    /// Messages and calls of the agent of a call, beside a line.
     pub(crate) fn agent_lines(&self, call: &ToolUseId, look: Look<'_>, fold: Fold) -> Vec<Line> {
         let inner = Look {
             columns: look.columns.saturating_sub(4).max(8),

@@ -94,7 +94,9 @@ impl Conversation {
         self.unfinished(look);
         if records.iter().rev().find_map(ends_open).unwrap_or(false) {
             self.push(
-                Cell::Remark("── the last turn did not end: say 'continue' to go on ──".to_owned()),
+                Cell::Remark(
+                    "── the last turn was interrupted: send 'continue' to resume ──".to_owned(),
+                ),
                 look,
             );
         }

@@ -1,14 +1,14 @@
-//! What the answers to a question would keep, and whether one must look twice.
+//! The rules that answers to a question would save, and whether one needs a second look.
 
 use lathe_protocol::permission::{PermissionRequest, PermissionUpdate};
 use serde_json::Value;
 
-/// Whether a person must look twice: no rule and no mode answers such a question.
+/// Whether the user must look twice: no rule and no mode answers such a question.
 pub(super) fn is_dangerous(request: &PermissionRequest) -> bool {
     request.decision_reason_type.as_deref() == Some("safetyCheck")
 }
 
-/// What 'always' would save. Of rules for commands only those count that will fit again.
+/// The rules that 'always' would save. Of rules for commands only those that can match again.
 pub(super) fn worth_keeping(request: &PermissionRequest) -> Vec<PermissionUpdate> {
     let mut kept = Vec::new();
     for update in &request.permission_suggestions {

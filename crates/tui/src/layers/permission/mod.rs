@@ -76,7 +76,7 @@ pub(crate) struct PermissionDialog {
     keymap: Keymap,
     change: Vec<lathe_protocol::display::Hunk>,
     analysis: Option<Analysis>,
-    /// Whether keys answer. A user who was typing when the question came up goes on typing until
+    /// Whether keys answer. A user who was typing when the question came up continues typing until
     /// they turn to it.
     pub(crate) armed: bool,
 }
@@ -116,7 +116,7 @@ impl PermissionDialog {
             .then(|| request.input.get("command").and_then(Value::as_str))
             .flatten()
             .map(|command| analyse(command, ShellKind::Bash));
-        // What needs a person whatever the rules say is not approved by one key too many.
+        // What needs confirmation whatever the rules say is not approved by one key too many.
         let selected = choices
             .iter()
             .position(|choice| *choice == Choice::No)
@@ -553,7 +553,7 @@ impl Layer for PermissionDialog {
 }
 
 /// The result that the model gets when a user says no.
-const NO: &str = "The user doesn't want this. Stop and wait for what they say next.";
+const NO: &str = "The user refused this. Stop and wait for their next message.";
 
 /// The start of the result when the user says why.
 const NO_BECAUSE: &str = "The user refused this and said: ";

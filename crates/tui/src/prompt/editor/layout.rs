@@ -8,7 +8,7 @@ use unicode_segmentation::UnicodeSegmentation as _;
 pub(crate) struct Row {
     pub(crate) start: usize,
     pub(crate) end: usize,
-    /// Whether the text goes on in the next row without a line break.
+    /// Whether the text continues in the next row without a line break.
     pub(crate) soft: bool,
 }
 
@@ -72,6 +72,6 @@ pub(crate) fn at_column(text: &str, row: &Row, column: usize) -> usize {
         }
         used += grapheme_width(grapheme);
     }
-    // The place behind the last character belongs to the next row when the text goes on there.
+    // The place behind the last character belongs to the next row when the text continues there.
     if row.soft { last } else { row.end }
 }

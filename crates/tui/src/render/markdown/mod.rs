@@ -186,7 +186,7 @@ impl MarkdownStream {
             }
             let continues = list && (indent >= 2 || list_marker(trimmed).is_some());
             if blank && !continues {
-                // Whether a list goes on can't be told from a line that has only begun.
+                // Whether a list continues can't be told from a line that has only begun.
                 if list && !complete && trimmed.len() < 4 {
                     return None;
                 }
