@@ -97,7 +97,8 @@ fn short(package: &str) -> &str {
     package.strip_prefix("lathe-").unwrap_or(package)
 }
 
-fn workspace_graph() -> Graph {
+/// What each crate uses; `with_tests` includes what its tests use.
+fn workspace_graph(with_tests: bool) -> Graph {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
         .args([
@@ -123,7 +124,9 @@ fn workspace_graph() -> Graph {
             let uses = package["dependencies"].as_array().unwrap();
             let uses = uses
                 .iter()
-                .filter(|dependency| dependency["kind"] != "dev" && dependency["path"].is_string())
+                .filter(|dependency| {
+                    (with_tests || dependency["kind"] != "dev") && dependency["path"].is_string()
+                })
                 .map(|dependency| short(dependency["name"].as_str().unwrap()).to_owned())
                 .collect();
             (short(package["name"].as_str().unwrap()).to_owned(), uses)
@@ -133,7 +136,7 @@ fn workspace_graph() -> Graph {
 
 #[test]
 fn every_crate_uses_only_the_layers_above_it() {
-    let graph = workspace_graph();
+    let graph = workspace_graph(false);
     assert!(
         graph.contains_key("protocol") && graph.contains_key("lathe"),
         "{graph:?}"
@@ -146,9 +149,34 @@ fn every_crate_uses_only_the_layers_above_it() {
     );
 }
 
+/// The engine is a library: its code and its tests compile without the faces and the binary.
+#[test]
+fn the_engine_and_its_tests_use_no_face() {
+    let (code, tests) = (workspace_graph(false), workspace_graph(true));
+    let mut reached = vec!["engine".to_owned()];
+    let mut next = 0;
+    while let Some(name) = reached.get(next).cloned() {
+        // Only the engine's own tests are run; of the others, the code.
+        let graph = if name == "engine" { &tests } else { &code };
+        for used in &graph[&name] {
+            if !reached.contains(used) {
+                reached.push(used.clone());
+            }
+        }
+        next += 1;
+    }
+    assert!(reached.iter().any(|name| name == "testkit"), "{reached:?}");
+    for face in ["headless", "tui", "lathe"] {
+        assert!(
+            !reached.iter().any(|name| name == face),
+            "{face}: {reached:?}"
+        );
+    }
+}
+
 #[test]
 fn every_crate_is_in_the_folder_of_its_name() {
-    for name in workspace_graph().keys() {
+    for name in workspace_graph(false).keys() {
         let folder = match name.as_str() {
             EXAMPLES => EXAMPLES.to_owned(),
             name => format!("crates/{name}"),

@@ -172,8 +172,15 @@ impl ToolRegistry {
     /// The definitions for the model, sorted by name.
     #[must_use]
     pub fn definitions(&self) -> Vec<ToolDefinition> {
+        self.definitions_of(|_| true)
+    }
+
+    /// The definitions of the tools that a condition holds for, sorted by name. Schemas of the others are not made.
+    #[must_use]
+    pub fn definitions_of(&self, wanted: impl Fn(&dyn DynTool) -> bool) -> Vec<ToolDefinition> {
         self.tools
             .iter()
+            .filter(|tool| wanted(tool.as_ref()))
             .map(|tool| ToolDefinition {
                 name: tool.name().to_owned(),
                 description: tool.description().trim_end().to_owned(),

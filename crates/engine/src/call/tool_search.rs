@@ -233,8 +233,7 @@ pub(crate) fn note_used_tool(conversation: &Conversation, name: &str) {
 
 /// Adds the search to a list of tools.
 pub(crate) fn add(registry: &mut ToolRegistry, deferred: &Arc<DeferredTools>) {
-    let definitions = registry.definitions().into_iter();
-    let always: Vec<ToolDefinition> = definitions.filter(|tool| tool.deferred).collect();
+    let always = registry.definitions_of(|tool| tool.deferred());
     let waiting: Vec<String> = always.iter().map(|tool| tool.name.clone()).collect();
     // Known before the first request, so that the search is in every list of tools.
     deferred.state.lock().waiting = always;
