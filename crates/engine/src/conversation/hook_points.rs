@@ -465,15 +465,13 @@ impl HookPoints {
     /// The working folder changed by a shell command.
     pub(crate) async fn cwd_changed(&self, from: &std::path::Path, to: &std::path::Path) {
         let fields = || json!({"old_cwd": from, "new_cwd": to});
-        let outcome = self
-            .fire(
-                HookEvent::CwdChanged,
-                None,
-                fields,
-                &CancellationToken::new(),
-            )
-            .await;
-        if let Some(outcome) = outcome {
+        self.fire_change(HookEvent::CwdChanged, fields).await;
+    }
+
+    /// Runs hooks that may set variables and watch files.
+    pub(crate) async fn fire_change(&self, event: HookEvent, fields: impl FnOnce() -> Value) {
+        let cancel = CancellationToken::new();
+        if let Some(outcome) = self.fire(event, None, fields, &cancel).await {
             self.take_exports().await;
             self.take_watch_list(&outcome.extra);
         }

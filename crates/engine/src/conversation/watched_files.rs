@@ -15,7 +15,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, SystemTime};
 use tokio::sync::{mpsc, watch};
-use tokio_util::sync::CancellationToken;
 
 /// How long it must be quiet before a change is reported.
 const QUIET: Duration = Duration::from_millis(100);
@@ -199,18 +198,7 @@ impl HookPoints {
     /// A file that hooks want to hear of changed.
     async fn file_changed(&self, path: &Path, event: &str) {
         let fields = || json!({"file_path": path, "event": event});
-        let outcome = self
-            .fire(
-                HookEvent::FileChanged,
-                None,
-                fields,
-                &CancellationToken::new(),
-            )
-            .await;
-        if let Some(outcome) = outcome {
-            self.take_exports().await;
-            self.take_watch_list(&outcome.extra);
-        }
+        self.fire_change(HookEvent::FileChanged, fields).await;
     }
 
     /// Takes the list of files that hooks want to hear of.

@@ -165,3 +165,48 @@ fn there_is_one_version_of_a_dependency() {
         assert!(gone.is_empty(), "remove from `skip` in deny.toml: {gone:?}");
     }
 }
+
+/// The names of the dependencies in a manifest that are not ours.
+fn named_in(manifest: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut is_list = false;
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            is_list = line.trim_end_matches(']').ends_with("dependencies");
+            continue;
+        }
+        let name: String = line
+            .chars()
+            .take_while(|letter| letter.is_ascii_alphanumeric() || "-_".contains(*letter))
+            .collect();
+        if is_list && !name.is_empty() && !name.starts_with("lathe") {
+            found.insert(name);
+        }
+    }
+    found
+}
+
+#[test]
+fn the_page_names_every_dependency() {
+    let root = workspace_root();
+    let read = |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap();
+    let mut named = named_in(&read(root.join("Cargo.toml")));
+    assert!(named.contains("tokio"), "{named:?}");
+    for folder in crate::sources::crates() {
+        named.extend(named_in(&read(folder.join("Cargo.toml"))));
+    }
+    let page = read(root.join("ARCHITECTURE.md"));
+    let (_, list) = page.split_once("\n## Dependencies\n").unwrap();
+    let list = list.split("\n## ").next().unwrap();
+    let words: BTreeSet<&str> = list
+        .split(|letter: char| !letter.is_ascii_alphanumeric() && !"-_".contains(letter))
+        .collect();
+    let missing: Vec<&String> = named
+        .iter()
+        .filter(|name| !words.contains(name.as_str()))
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "not under 'Dependencies' in ARCHITECTURE.md: {missing:?}"
+    );
+}
