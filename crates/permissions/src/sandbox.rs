@@ -31,7 +31,7 @@ pub enum Wish {
 }
 
 impl Wish {
-    /// What settings want, unless the command line (`--no-sandbox`) or the environment switch it. What managed
+    /// The setting, unless the command line (`--no-sandbox`) or the environment switch it. What managed
     /// settings switch on stays on.
     #[must_use]
     pub fn of(settings: &Resolved, switched_off: bool, environment: &Environment) -> Self {
@@ -73,7 +73,7 @@ pub struct SandboxFacts {
     pub bash_sandboxed: bool,
     /// A sandboxed command needs no question.
     pub auto_allow: bool,
-    /// What the user switched it to in this session, whatever settings say.
+    /// The user's choice in this session; overrides settings.
     pub switched: Option<bool>,
     /// Asking to leave the sandbox has no effect.
     pub stays: bool,

@@ -44,7 +44,7 @@ pub(crate) struct Authority {
     key: EcdsaKeyPair,
     certificate: Vec<u8>,
     random: SystemRandom,
-    /// What hosts were given so far.
+    /// The certificates issued so far.
     issued: Mutex<HashMap<Host, Arc<ServerConfig>>>,
 }
 
@@ -170,7 +170,7 @@ fn extension(identifier: &[u8], critical: bool, value: &[u8]) -> Vec<u8> {
     der::sequence(&[&identifier, &critical, &value])
 }
 
-/// What a certificate says.
+/// The fields of a certificate.
 struct Contents<'a> {
     subject: &'a str,
     public: &'a [u8],

@@ -11,7 +11,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What commands see of credentials.
+/// The placeholders that commands see instead of credentials.
 pub struct Prepared {
     /// For the proxy.
     pub masking: Arc<Masking>,
@@ -21,7 +21,7 @@ pub struct Prepared {
     pub files: Vec<Masked>,
     /// Files that can't be masked, and must not be seen.
     pub hidden: Vec<PathBuf>,
-    /// What is wrong, for the user.
+    /// Problems, for the user.
     pub problems: Vec<String>,
 }
 

@@ -79,7 +79,7 @@ impl Credential {
         })
     }
 
-    /// What commands see.
+    /// The placeholder.
     #[must_use]
     pub fn stand_in(&self) -> &str {
         &self.stand_in
@@ -130,7 +130,7 @@ pub(crate) struct Masks<'a> {
 pub(crate) type Pair = (Vec<u8>, Vec<u8>);
 
 impl Masks<'_> {
-    /// What must not come back.
+    /// The values to mask in responses.
     pub(crate) fn pairs(&self) -> Vec<Pair> {
         let credentials = self.credentials.iter();
         credentials
@@ -181,7 +181,7 @@ pub(crate) struct Replacer {
 }
 
 impl Replacer {
-    /// What can be passed on of what came so far.
+    /// The part of the input that can be forwarded.
     pub(crate) fn push(&mut self, chunk: &[u8], pairs: &[Pair]) -> Vec<u8> {
         let mut bytes = std::mem::take(&mut self.held);
         bytes.extend_from_slice(chunk);
@@ -202,7 +202,7 @@ impl Replacer {
         bytes
     }
 
-    /// What is left at the end.
+    /// The rest at the end.
     pub(crate) fn finish(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.held)
     }

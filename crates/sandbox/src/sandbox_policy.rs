@@ -60,7 +60,7 @@ pub enum CredentialPlace {
 pub struct Masked {
     /// Where it is.
     pub path: PathBuf,
-    /// What is there instead.
+    /// The replacement.
     pub stand_in: PathBuf,
 }
 

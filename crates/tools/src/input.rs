@@ -29,14 +29,12 @@ pub fn schema_of<T: JsonSchema>() -> Value {
 fn strip(schema: &mut Value, is_root: bool) {
     match schema {
         Value::Object(object) => {
-            object.shift_remove("title");
-            object.shift_remove("format");
-            if is_root {
-                object.shift_remove("description");
-            }
-            if object.get("default").is_some_and(Value::is_null) {
-                object.shift_remove("default");
-            }
+            object.retain(|name, value| match name.as_str() {
+                "title" | "format" => false,
+                "description" => !is_root,
+                "default" => !value.is_null(),
+                _ => true,
+            });
             if let Some(Value::Array(types)) = object.get_mut("type") {
                 types.retain(|kind| kind != "null");
                 if let [single] = types.as_slice() {

@@ -112,7 +112,7 @@ pub struct McpToolInfo {
     /// Its description.
     pub description: String,
     /// The schema of its arguments.
-    pub input_schema: Value,
+    pub input_schema: Arc<Value>,
     /// The server's own hints (`readOnlyHint`, `destructiveHint`, `openWorldHint`, `title`).
     pub annotations: Map<String, Value>,
     /// Words by which a search should find it.
@@ -137,7 +137,8 @@ impl McpToolInfo {
                 .unwrap_or_default(),
             input_schema: schema
                 .cloned()
-                .unwrap_or_else(|| json!({"type": "object", "properties": {}})),
+                .unwrap_or_else(|| json!({"type": "object", "properties": {}}))
+                .into(),
             annotations: value
                 .get("annotations")
                 .and_then(Value::as_object)
@@ -205,7 +206,7 @@ impl DynTool for McpTool {
         &self.info.description
     }
 
-    fn input_schema(&self) -> &Value {
+    fn input_schema(&self) -> &Arc<Value> {
         &self.info.input_schema
     }
 

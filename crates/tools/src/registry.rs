@@ -25,7 +25,7 @@ pub struct ToolDefinition {
     /// The description for the model.
     pub description: String,
     /// The schema of its input.
-    pub input_schema: Value,
+    pub input_schema: Arc<Value>,
     /// Words by which a search for tools finds it; not sent to the model.
     #[serde(skip)]
     pub search_hint: Option<String>,

@@ -19,13 +19,16 @@ pub const NAME: &str = "StructuredOutput";
 #[derive(Debug)]
 pub struct StructuredOutput {
     schema: Schema,
+    /// The schema as it is sent.
+    value: Arc<Value>,
 }
 
 impl StructuredOutput {
     /// A tool whose input has the given shape.
     #[must_use]
     pub fn new(schema: Schema) -> Self {
-        Self { schema }
+        let value = Arc::new(schema.value().clone());
+        Self { schema, value }
     }
 }
 
@@ -42,8 +45,8 @@ impl DynTool for StructuredOutput {
         include_str!("structured_output.md")
     }
 
-    fn input_schema(&self) -> &Value {
-        self.schema.value()
+    fn input_schema(&self) -> &Arc<Value> {
+        &self.value
     }
 
     fn result_limit(&self) -> Option<usize> {

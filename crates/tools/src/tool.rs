@@ -236,7 +236,7 @@ pub trait DynTool: Send + Sync {
     /// The description for the model.
     fn description(&self) -> &str;
     /// The schema of its input.
-    fn input_schema(&self) -> &Value;
+    fn input_schema(&self) -> &Arc<Value>;
     /// The text limit of a result.
     fn result_limit(&self) -> Option<usize>;
     /// Words by which a search for tools should find it, beside its name and description.
@@ -284,7 +284,7 @@ pub trait PreparedCall: Send + Sync {
 /// Makes a [`DynTool`] of a [`Tool`].
 pub struct Erased<T: Tool> {
     tool: T,
-    schema: OnceLock<Value>,
+    schema: OnceLock<Arc<Value>>,
 }
 
 impl<T: Tool> Erased<T> {
@@ -322,7 +322,7 @@ impl<T: Tool> DynTool for Erased<T> {
         self.tool.description()
     }
 
-    fn input_schema(&self) -> &Value {
+    fn input_schema(&self) -> &Arc<Value> {
         self.schema.get_or_init(|| {
             let mut schema = input::schema_of::<T::Input>();
             let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
@@ -331,7 +331,7 @@ impl<T: Tool> DynTool for Erased<T> {
                     properties.shift_remove(*field);
                 }
             }
-            schema
+            Arc::new(schema)
         })
     }
 

@@ -230,7 +230,7 @@ impl SessionHost for Host {
             // A server that takes longer is one that isn't there.
             drop(tokio::time::timeout(CONNECTING, servers.settled()).await);
             let tool = shared.all_tools().find_or_late(&name)?;
-            Some(tool.input_schema().clone())
+            Some(tool.input_schema().as_ref().clone())
         })
     }
 

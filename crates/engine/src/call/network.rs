@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 #[derive(Default)]
 pub(crate) struct SandboxNetwork {
     proxy: Mutex<Option<Arc<Proxy>>>,
-    /// What commands see of credentials, by the settings that it was made for.
+    /// The credentials that commands see, by the settings that it was made for.
     masks: Mutex<Option<(Vec<CredentialSource>, Arc<Prepared>)>>,
 }
 

@@ -319,7 +319,7 @@ mod tests {
         ToolDefinition {
             name: name.to_owned(),
             description: description.to_owned(),
-            input_schema: json!({"type": "object"}),
+            input_schema: json!({"type": "object"}).into(),
             search_hint: None,
             always_load: false,
             deferred: false,

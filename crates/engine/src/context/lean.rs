@@ -11,7 +11,7 @@ use lathe_tools::ToolDefinition;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 /// The largest window that gets the lean set.
 pub(crate) const LARGEST_WINDOW: u64 = 16_384;
@@ -88,15 +88,16 @@ pub(crate) fn shortened(mut tool: ToolDefinition) -> ToolDefinition {
         Some(short) => tool.description.clone_from(&short.description),
         None => tool.description = first_sentences(&tool.description),
     }
-    strip(&mut tool.input_schema);
-    let required: Vec<String> = tool.input_schema["required"]
+    let schema = Arc::make_mut(&mut tool.input_schema);
+    strip(schema);
+    let required: Vec<String> = schema["required"]
         .as_array()
         .into_iter()
         .flatten()
         .filter_map(|name| name.as_str().map(str::to_owned))
         .collect();
     if let Some(short) = short
-        && let Some(properties) = tool.input_schema.get_mut("properties")
+        && let Some(properties) = schema.get_mut("properties")
         && let Some(properties) = properties.as_object_mut()
     {
         properties.retain(|name, _| short.fields.contains(name) || required.contains(name));
@@ -219,20 +220,20 @@ mod tests {
             input_schema: json!({"$schema": "x", "title": "Input", "type": "object", "properties": {
                 "file_path": {"type": "string", "description": "The file."},
                 "offset": {"type": ["integer", "null"], "format": "uint", "minimum": 0, "default": null},
-                "pages": {"type": "string"}}, "required": ["file_path"]}),
+                "pages": {"type": "string"}}, "required": ["file_path"]}).into(),
             search_hint: None,
             always_load: false,
             deferred: false,
         };
         assert_eq!(
-            shortened(tool).input_schema,
+            *shortened(tool).input_schema,
             json!({"type": "object", "properties": {"file_path": {"type": "string"}, "offset": {"type": "integer"}},
                 "required": ["file_path"]})
         );
         let own = ToolDefinition {
             name: "mcp__a__b".to_owned(),
             description: "Asks. ".repeat(60),
-            input_schema: json!({"type": "object", "properties": {"description": {"type": "string", "description": "d"}}}),
+            input_schema: json!({"type": "object", "properties": {"description": {"type": "string", "description": "d"}}}).into(),
             search_hint: None,
             always_load: false,
             deferred: false,

@@ -23,7 +23,7 @@ pub(crate) fn sandbox(places: &Places, wish: Wish) -> Option<Arc<Sandbox>> {
     Some(sandbox)
 }
 
-/// What permission decisions need to know. Probes the machine if a sandbox is wanted.
+/// The facts for permission decisions. Probes the machine if a sandbox is enabled.
 pub(crate) fn facts(
     settings: &Resolved,
     wish: Wish,
@@ -66,7 +66,7 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// What the sandbox means, for whoever meets it for the first time.
+/// An explanation of the sandbox, for the first session that uses it.
 fn explanation(config_home: &Path) -> Option<String> {
     let marker = config_home.join(MARKER);
     if marker.exists() {

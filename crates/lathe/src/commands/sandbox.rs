@@ -248,7 +248,7 @@ fn status(places: &Places, settings: &Resolved, as_json: bool) -> Outcome {
         (Wish::On, true) => "on: commands run in the sandbox",
         (_, true) => "on by default: commands run in the sandbox",
         (Wish::On, false) => "enabled in settings, but not available on this system",
-        (Wish::Default, false) => "off: what can be had here is on only if sandbox.enabled says so",
+        (Wish::Default, false) => "off: the available tier is used only if sandbox.enabled is set",
         (Wish::Off, _) => "off (enable it with sandbox.enabled in settings)",
     };
     let _ = writeln!(text, "sandbox:   {state}");

@@ -94,7 +94,7 @@ pub(super) fn rests(part: &Part) -> Vec<&[Argument]> {
     rests
 }
 
-/// What package managers do by themselves; any other word is a program of a package.
+/// Commands of package managers; any other word is a program of a package.
 const OF_PACKAGE_MANAGERS: &[&str] = &[
     "install",
     "i",
@@ -519,7 +519,7 @@ pub(super) struct Code {
     pub(super) strings: Vec<String>,
     /// It removes folders.
     pub(super) removes: bool,
-    /// What it removes isn't a string of the code.
+    /// The removed path isn't a string of the code.
     pub(super) removes_unknown: bool,
     /// It changes files.
     pub(super) changes: bool,

@@ -383,7 +383,7 @@ fn targets_of(argv: &[Argument]) -> Vec<PathOperand> {
     }
 }
 
-/// What was at the target before is kept under a name with a suffix that the command may choose.
+/// The old target is kept under a name with a suffix that the command may choose.
 fn saved_copy(words: &[Argument], target: Option<&PathOperand>) -> Option<PathOperand> {
     let suffix = words.iter().enumerate().find_map(|(at, word)| {
         let text = word.text();

@@ -98,7 +98,7 @@ pub(super) fn printed(argv: &[Argument], redirections: &[FileRedirection]) -> In
     text.map_or(Input::Unknown, Input::Text)
 }
 
-/// What `printf` prints; none for formats other than words and numbers as they are.
+/// The output of `printf`; none for formats other than plain words and numbers.
 fn formatted(words: &[&str]) -> Option<String> {
     let (format, mut values) = words.strip_prefix(&["--"]).unwrap_or(words).split_first()?;
     if format.starts_with('-') {
