@@ -314,7 +314,7 @@ fn commands_that_answer_themselves_do_so_without_the_model() {
         "---\ndescription: My own\n---\nDo it.\n",
     );
     home.git_init();
-    // `/diff` runs git, and that needs confirmation's word for the folder.
+    // `/diff` runs git, and the folder must be trusted for that.
     assert_eq!(home.run(["trust", "add"], "").code(), Some(0));
     home.write("a.txt", "new\n");
     for (command, expected) in [

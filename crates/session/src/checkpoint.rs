@@ -367,7 +367,7 @@ impl FileHistory {
                 report.uncovered.push(Conflict { path, reason });
                 continue;
             }
-            // A file that needs confirmation's word is neither kept nor shown before they gave it.
+            // A file that needs confirmation is neither kept nor shown before the user gave it.
             let kept = verdict == WriteVerdict::Free || mode == RewindMode::Overwrite;
             let now = FileState::of(&path, kept.then_some(&self.store))?;
             if now.same_as(&target) {

@@ -2,7 +2,7 @@
 //!
 //! `grep -r` names one folder and shows lines of whatever lies in it, `.env` included. The Grep tool skips
 //! secrets; a command doesn't. So before such a command is judged, the folder is looked through for files
-//! that need confirmation's word or that a rule forbids, as the command itself would walk it.
+//! that need confirmation or that a rule forbids, as the command itself would walk it.
 
 use super::operand::{Meaning, meaning_of};
 use crate::context::PermissionContext;

@@ -4,7 +4,7 @@
 use super::argument::{Argument, PathKind, PathOperand};
 use super::programs::PipedNames;
 
-/// A removal that always needs confirmation's word.
+/// A removal that always needs confirmation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DangerousRemoval {
     /// The target as written.
