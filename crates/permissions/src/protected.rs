@@ -374,7 +374,7 @@ pub(crate) fn program_file_below(folder: &Path) -> Option<PathBuf> {
         })
 }
 
-/// Why a file names programs that a tool would run, if it does: its writes need confirmation's word even where edits pass.
+/// Why a file names programs that a tool would run, if it does: its writes need confirmation even where edits pass.
 pub(crate) fn names_programs(path: &Path) -> Option<String> {
     let names = names_of(path);
     let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
