@@ -5,6 +5,7 @@
 //! [`MOST_FILES`] files of a folder are used, with a report.
 
 use crate::problem::Problem;
+use crate::source::ExtensionSource;
 use nix::fcntl::OFlag;
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -26,6 +27,8 @@ const DEEPEST: usize = 8;
 pub(crate) enum Reach {
     /// Anywhere: the user's own links may lead anywhere.
     Anywhere,
+    /// Anywhere, but a link leads to Markdown only: a person's trust in a project is no word for keys and passwords.
+    Markdown,
     /// Inside a folder (its real path): files of others must not refer to other files of this
     /// machine.
     Inside(PathBuf),
@@ -36,12 +39,12 @@ impl Reach {
         Self::Inside(std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_path_buf()))
     }
 
-    /// Anywhere for trusted files, else inside a folder.
-    pub(crate) fn of(trusted: bool, folder: &Path) -> Self {
-        if trusted {
-            Self::Anywhere
-        } else {
-            Self::inside(folder)
+    /// Anywhere for the user's own files, Markdown for those of a trusted project, else inside a folder.
+    pub(crate) fn of(trusted: bool, source: &ExtensionSource, folder: &Path) -> Self {
+        match (trusted, source) {
+            (true, ExtensionSource::Project) => Self::Markdown,
+            (true, _) => Self::Anywhere,
+            (false, _) => Self::inside(folder),
         }
     }
 }
@@ -86,7 +89,8 @@ pub(crate) fn look(
         Ok(None) => {
             return refused(
                 problems,
-                "is a link out of its folder, so it is ignored".to_owned(),
+                "is a link out of its folder, or to a file that isn't Markdown, so it is ignored"
+                    .to_owned(),
             );
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -147,6 +151,7 @@ fn open(file: &Path, reach: &Reach) -> std::io::Result<Option<File>> {
     };
     let base = match reach {
         Reach::Anywhere => return with(flags).map(Some),
+        Reach::Markdown => Path::new("/"),
         Reach::Inside(base) => base,
     };
     // Most files are not links; /proc then gives the real path of the opened file.
@@ -156,7 +161,10 @@ fn open(file: &Path, reach: &Reach) -> std::io::Result<Option<File>> {
         return Ok(real.starts_with(base).then_some(opened));
     }
     let real = std::fs::canonicalize(file)?;
-    if !real.starts_with(base) {
+    let is_markdown = real
+        .extension()
+        .is_some_and(|extension| extension.eq_ignore_ascii_case("md"));
+    if !real.starts_with(base) || !is_markdown {
         return Ok(None);
     }
     with(flags).map(Some)

@@ -82,7 +82,7 @@ impl OutputStyles {
             }
         }
         for folder in sources.folders(Kind::OutputStyles).into_iter().rev() {
-            let reach = Reach::of(folder.trusted, &folder.base);
+            let reach = Reach::of(folder.trusted, &folder.source, &folder.base);
             for file in files::markdown_files(&folder.path, &mut styles.problems) {
                 let file = folder.path.join(file);
                 if let Some(text) = files::read(&file, &reach, &mut styles.problems) {

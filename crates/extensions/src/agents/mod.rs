@@ -205,7 +205,7 @@ impl AgentCatalog {
             source: folder.source.clone(),
             trusted: folder.trusted,
         };
-        let reach = Reach::of(folder.trusted, &folder.base);
+        let reach = Reach::of(folder.trusted, &folder.source, &folder.base);
         let files = files::markdown_files(&folder.path, &mut self.problems);
         let read = files::for_each(&files, |file| {
             let mut problems = Vec::new();

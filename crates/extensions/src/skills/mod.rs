@@ -436,7 +436,7 @@ impl SkillCatalog {
     /// Loads the skills of a folder. A name that is taken is prefixed by `prefix:`, if not empty.
     fn load_skills(&mut self, folder: &Folder, prefix: &str) -> Vec<String> {
         let mut names = Vec::new();
-        let reach = Reach::of(folder.trusted, &folder.base);
+        let reach = Reach::of(folder.trusted, &folder.source, &folder.base);
         let places = files::folders_in(&folder.path, &mut self.problems);
         let read = files::for_each(&places, |path| {
             let context = FileContext {
@@ -466,7 +466,7 @@ impl SkillCatalog {
     }
 
     fn load_commands(&mut self, folder: &Folder) {
-        let reach = Reach::of(folder.trusted, &folder.base);
+        let reach = Reach::of(folder.trusted, &folder.source, &folder.base);
         let files = command_files(files::markdown_files(&folder.path, &mut self.problems));
         let read = files::for_each(&files, |command| {
             let context = FileContext {

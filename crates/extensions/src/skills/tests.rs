@@ -403,6 +403,31 @@ fn files_of_an_untrusted_folder_are_text_only_and_links_out_of_it_are_ignored() 
 }
 
 #[test]
+fn a_link_of_a_project_leads_to_markdown_only() {
+    let at = TestFolders::new("repo");
+    write(&at.root, "repo/.env", "KEY=secret\n");
+    write(&at.root, "outside/notes.txt", "secret\n");
+    write(
+        &at.root,
+        "outside/shared.md",
+        "---\ndescription: d\n---\nBody\n",
+    );
+    for (target, name) in [
+        ("repo/.env", "skills/key/SKILL.md"),
+        ("outside/notes.txt", "commands/notes.md"),
+        ("outside/shared.md", "commands/shared.md"),
+    ] {
+        let link = at.root.join("repo/.lathe").join(name);
+        std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(at.root.join(target), link).unwrap();
+    }
+    let trusted = SkillCatalog::load(&sources(&at));
+    assert_eq!(of_users(&trusted), ["shared"]);
+    let untrusted = SkillCatalog::load(&Sources::new(&at.places, &Trust::Untrusted, None));
+    assert!(of_users(&untrusted).is_empty());
+}
+
+#[test]
 fn sources_that_were_not_asked_for_are_not_read() {
     let at = TestFolders::new("repo");
     write(

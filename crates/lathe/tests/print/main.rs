@@ -6,6 +6,7 @@
     reason = "helpers of tests assert by panicking"
 )]
 
+mod attacks;
 mod claude_home;
 #[cfg(target_os = "linux")]
 mod confined;

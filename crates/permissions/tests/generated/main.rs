@@ -1,12 +1,15 @@
-//! Made-up variants of what must not pass, one generator a cause: thousands of commands, configurations and rules from
-//! a seed. `LATHE_EFFECTS` sets how many are made, `LATHE_EFFECTS_SEED` the seed.
+//! Made-up variants of what must not pass, one generator a cause: thousands of commands, configurations, paths, names and
+//! rules from a seed. `LATHE_EFFECTS` sets how many are made, `LATHE_EFFECTS_SEED` the seed.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 #![expect(
     clippy::disallowed_methods,
     reason = "a longer run is asked for by an environment variable"
 )]
 
+#[path = "../common/mod.rs"]
 mod common;
+mod names;
+mod paths;
 
 use common::{NetworkTrap, World, add_rule, decide_on, shell};
 use lathe_permissions::condition::{RuleMatch, rule_match};
