@@ -1,8 +1,8 @@
 //! What is declared about providers and models, and what it does.
 
 use crate::peers::{answers, ask, asked, calls, home, house, result, results, says, set};
-use lathe_scripted::Reply;
-use lathe_testkit::{Peer, TestHome, server};
+use lathe_scripted::{BlockingServer, Reply, Scenario, When};
+use lathe_testkit::{Peer, StreamJson, TestHome, server};
 use serde_json::{Value, json};
 
 /// A home with one provider, changed by a function.
@@ -427,4 +427,118 @@ fn keys_of_providers_reach_no_child_process() {
     for file in lathe_testkit::transcript::of_home(&home) {
         assert!(!read(&file).contains("key-of-the-house"));
     }
+}
+
+#[test]
+fn available_models_take_references_and_stars() {
+    for (allowed, fine, refused) in [
+        (json!(["house/*"]), "house/m", "other/m"),
+        (json!(["house/m", "other/*"]), "other/x", "house/x"),
+    ] {
+        let peer = answers(vec![says("ok")]);
+        let mut settings = house("openai-chat", &format!("{}/v1", peer.url()));
+        settings["providers"]["other"] = settings["providers"]["house"].clone();
+        settings["availableModels"] = allowed.clone();
+        settings["model"] = json!(fine);
+        let home = home(&settings);
+        assert_eq!(result(&home, fine, &[])["result"], "ok");
+        let output = ask(&home, refused, &[]);
+        assert_ne!(output.code(), Some(0), "{allowed}: {output:#?}");
+        assert!(
+            output.stderr.contains("availableModels"),
+            "{allowed}: {output:#?}"
+        );
+        assert_eq!(asked(&peer).len(), 1, "{allowed}");
+    }
+}
+
+#[test]
+fn windows_and_prices_may_be_keyed_by_the_whole_reference() {
+    let peer = answers(vec![says("ok")]);
+    let mut settings = house("openai-chat", &format!("{}/v1", peer.url()));
+    settings["providers"]["house"]["models"] = json!(["a/m"]);
+    settings["models"] = json!({"house/a/m": {"contextWindow": 54_321}});
+    settings["prices"] = json!({"house/a/m": {"input": 100, "output": 1000}});
+    let home = home(&settings);
+    // 10 tokens in, 2 out.
+    let cost = result(&home, "house/a/m", &[])["total_cost_usd"].as_f64();
+    assert!((cost.unwrap() - 0.003).abs() < 1e-9, "{cost:?}");
+    let listed = home.run(["models", "--json"], "");
+    let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
+    let mut rows = listed.as_array().unwrap().iter();
+    let row = rows.find(|row| row["model"] == "a/m").unwrap();
+    assert_eq!(row["contextWindow"], 54_321, "{row}");
+}
+
+#[test]
+fn one_session_uses_the_models_of_four_providers() {
+    let order = json!({"description": "d", "prompt": "say so", "subagent_type": "helper", "run_in_background": false});
+    let scenario = Scenario::new()
+        .reply(
+            Reply::text("a title")
+                .when(When::model("m-3"))
+                .forever()
+                .optional(),
+        )
+        .reply(Reply::text("the agent speaks").when(When::model("m-2")))
+        .reply(Reply::tool_use("Agent", order).when(When::model("m-1")))
+        .reply(Reply::error(529).when(When::model("m-1")).forever())
+        .reply(Reply::text("done").when(When::model("m-4")));
+    let server = BlockingServer::start(scenario).unwrap();
+    let entry = |kind: &str, path: &str| json!({"kind": kind, "baseUrl": format!("{}{path}", server.base_url()), "apiKeyEnv": "HOUSE_KEY"});
+    let home = home(&json!({
+        "providers": {
+            "main": entry("openai-chat", "/v1"),
+            "agents": entry("gemini", "/v1beta"),
+            "small": entry("openai", "/v1"),
+            "backup": entry("anthropic", ""),
+        },
+        "smallModel": "small/m-3",
+        "fallbackModel": "backup/m-4",
+    }))
+    .variable("LATHE_SESSION_TITLES", "1")
+    .variable("HOUSE_KEY", "key-of-the-house");
+    let agents =
+        json!({"helper": {"description": "helps", "prompt": "you help", "model": "agents/m-2"}});
+    let result = result(&home, "main/m-1", &["--agents", &agents.to_string()]);
+    assert_eq!(result["result"], "done");
+    server.finish();
+    let requests = server.message_requests();
+    let asked = |model: &str| requests.iter().filter(|it| it.model() == model).count();
+    assert_eq!((asked("m-2"), asked("m-4")), (1, 1));
+    assert!(asked("m-1") > 1 && asked("m-3") >= 1, "{}", asked("m-3"));
+    // What the agent said and what the first model did went along to the one that took over.
+    let last = requests.iter().find(|it| it.model() == "m-4").unwrap();
+    let told = last.body["messages"].to_string();
+    assert!(told.contains("the agent speaks"), "{told}");
+}
+
+#[test]
+fn the_model_of_another_provider_is_chosen_in_the_middle_of_a_session() {
+    let first = answers(vec![
+        calls("Bash", &json!({"command": "echo kumquat"})),
+        says("one"),
+        says("three"),
+    ]);
+    let second = server([Reply::thinking("hm").with_text("two")]);
+    let mut settings = house("openai-chat", &format!("{}/v1", first.url()));
+    settings["providers"]["gem"] =
+        json!({"kind": "gemini", "baseUrl": format!("{}/v1beta", second.base_url())});
+    settings["model"] = json!("house/m");
+    let home = home(&settings);
+    let mut session = StreamJson::start(&home, ["--allowedTools", "Bash(echo:*)"]);
+    session.control(&json!({"subtype": "initialize", "hooks": null}));
+    for (model, answer) in [("house/m", "one"), ("gem/x", "two"), ("house/m", "three")] {
+        let chosen = session.control(&json!({"subtype": "set_model", "model": model}));
+        assert_eq!(chosen["response"]["subtype"], "success", "{chosen}");
+        session.prompt("go on");
+        assert_eq!(session.wait_for_result()["result"], answer, "{model}");
+    }
+    assert_eq!(session.close().code(), Some(0));
+    second.finish();
+    let told = second.message_requests()[0].body["messages"].to_string();
+    assert!(told.contains("kumquat") && told.contains("one"), "{told}");
+    let told = asked(&first)[2].to_string();
+    assert!(told.contains("kumquat") && told.contains("two"), "{told}");
+    assert!(!told.contains("hm"), "{told}");
 }
