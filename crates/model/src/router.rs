@@ -315,6 +315,13 @@ impl Shared {
         let key_hint = match &entry.key {
             KeySource::Variables(names) => format!("the key in {}", names.join(" or ")),
             KeySource::Helper(_) => format!("providers.{}.apiKeyHelper", entry.name),
+            KeySource::None if entry.kind == Kind::Bedrock => {
+                "the credentials of AWS (AWS_ACCESS_KEY_ID, AWS_PROFILE or awsAuthRefresh)"
+                    .to_owned()
+            }
+            KeySource::None if entry.kind == Kind::Vertex => {
+                "the credentials of Google (GOOGLE_APPLICATION_CREDENTIALS or gcloud)".to_owned()
+            }
             KeySource::None => format!("providers.{}.apiKeyEnv or headers", entry.name),
         };
         let client_app = crate::anthropic::config::client_app(&self.environment);
