@@ -1,6 +1,6 @@
 //! The speed numbers, as ratios to something in the same run and as counts. Run it with
 //! `scripts/bench`, which builds the release binary first. Words after `--` choose what is measured:
-//! `start`, `turns`, `long`, `memory`, `host`, `terminal`, `compare` (instruction counts beside the committed baseline) and
+//! `start`, `turns`, `long`, `memory`, `host`, `streams`, `terminal`, `compare` (instruction counts beside the committed baseline) and
 //! `baseline` (writes it).
 //!
 //! Our own time in a turn is the processor time that our process used between two requests, read from
@@ -16,6 +16,7 @@
 mod extensions;
 mod instructions;
 mod sdk;
+mod streams;
 mod terminal;
 
 use lathe_scripted::{BlockingServer, Reply, Scenario, Validation};
@@ -268,6 +269,9 @@ fn main() -> ExitCode {
     }
     if wants("host") {
         sdk::rows();
+    }
+    if wants("streams") {
+        streams::rows();
     }
     if wants("terminal") {
         terminal::rows();

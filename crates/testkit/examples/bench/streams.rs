@@ -1,0 +1,102 @@
+//! What a stream costs on each kind of provider, beside the Messages API, whose events need no translation.
+
+use crate::row;
+use lathe_scripted::reply::Chunks;
+use lathe_scripted::{BlockingServer, Reply, Scenario, Validation};
+use lathe_testkit::TestHome;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike as _;
+use serde_json::json;
+use std::process::Stdio;
+use std::time::Duration;
+
+/// Pieces of an answer, a millisecond apart, as a fast model gives them.
+const WORDS: usize = 2_000;
+/// The least of so many runs counts.
+const ROUNDS: usize = 5;
+/// The kinds, and what is added to the server's address.
+const KINDS: [(&str, &str); 6] = [
+    ("anthropic", ""),
+    ("openai-chat", "/v1"),
+    ("openai", "/v1"),
+    ("gemini", "/v1beta"),
+    ("bedrock", ""),
+    ("vertex", "/v1"),
+];
+
+/// The processor time of all children that have ended.
+fn used() -> Duration {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).unwrap();
+    let micros = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
+    Duration::from_micros(micros.try_into().unwrap())
+}
+
+/// The processor time of a run whose answer has so many words.
+fn cost((kind, path): (&str, &str), words: usize) -> Duration {
+    let scenario = Scenario::new()
+        .validation(Validation::Light)
+        .keep_requests(false)
+        .responder(move |_| {
+            Reply::text("word ".repeat(words))
+                .delta_characters(5)
+                .chunks(Chunks::PerEvent)
+                .chunk_delay_ms(1)
+        });
+    let server = BlockingServer::start(scenario).unwrap();
+    let home = TestHome::new()
+        .variable("HOUSE_KEY", "k")
+        .variable("AWS_ACCESS_KEY_ID", "AK")
+        .variable("AWS_SECRET_ACCESS_KEY", "secret");
+    let mut entry = json!({"kind": kind, "baseUrl": format!("{}{path}", server.base_url()), "region": "us-east-1",
+        "project": "p", "models": {"m": {"contextWindow": 200_000, "maxOutputTokens": 32_000}}});
+    if kind != "bedrock" {
+        entry["apiKeyEnv"] = json!("HOUSE_KEY");
+    }
+    let settings = json!({"providers": {"house": entry}});
+    std::fs::write(home.config().join("settings.json"), settings.to_string()).unwrap();
+    let before = used();
+    let mut command = home.command([
+        "-p",
+        "go",
+        "--model",
+        "house/m",
+        "--output-format",
+        "stream-json",
+        "--verbose",
+        "--include-partial-messages",
+    ]);
+    let status = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(status.success(), "{kind}");
+    used().saturating_sub(before)
+}
+
+/// What the words themselves cost on each kind. The kinds take turns, so that other work on the machine meets all of them.
+fn streams() -> [f64; KINDS.len()] {
+    let mut least = [[Duration::MAX; 2]; KINDS.len()];
+    for _ in 0..ROUNDS {
+        for (kind, least) in KINDS.iter().zip(&mut least) {
+            for (words, least) in [WORDS, 1].into_iter().zip(least) {
+                *least = cost(*kind, words).min(*least);
+            }
+        }
+    }
+    least.map(|[whole, fixed]| whole.saturating_sub(fixed).as_secs_f64())
+}
+
+pub(super) fn rows() {
+    let [plain, translated @ ..] = streams();
+    for ((kind, _), translated) in KINDS[1..].iter().zip(translated) {
+        row(
+            &format!("a stream of 2,000 words on {kind}"),
+            &format!("{:.2}", translated / plain),
+            &format!(
+                "≤ 1.03 of the Messages API's ({:.0} µs a word)",
+                plain / f64::from(u32::try_from(WORDS).unwrap()) * 1e6
+            ),
+        );
+    }
+}
