@@ -12,6 +12,9 @@ use lathe_settings::write::OwnWrites;
 use lathe_settings::{Environment, LoadOptions, Places, Resolved, Severity, Source, Trust};
 use std::sync::Arc;
 
+/// How much of what an untrusted folder brings is named at a start.
+const MOST_WITHHELD: usize = 12;
+
 /// Settings, plugins and extensions of a session, and the options as these complete them.
 pub(super) struct Loaded {
     pub(super) options: SessionOptions,
@@ -187,7 +190,14 @@ fn load_settings(
             .any(|name| bring.key == format!("mcpServers.{name}"))
     });
     if !withheld.is_empty() {
-        let what: Vec<String> = withheld.iter().map(ToString::to_string).collect();
+        let mut what: Vec<String> = withheld.iter().map(ToString::to_string).collect();
+        let more = what.len().saturating_sub(MOST_WITHHELD);
+        if more > 0 {
+            what.truncate(MOST_WITHHELD);
+            what.push(format!(
+                "and {more} more, which `lathe config doctor` names"
+            ));
+        }
         remarks.push(Diagnostic::warning(format!(
             "this folder is not trusted, so parts of its settings were ignored: {}. Trust it with `lathe trust add`, or name its sources with --setting-sources.",
             what.join(", ")

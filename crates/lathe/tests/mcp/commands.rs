@@ -301,3 +301,21 @@ fn servers_can_come_through_a_pipe() {
     assert!(sent(&model, 1).contains("piped"), "{}", sent(&model, 1));
     model.finish();
 }
+
+#[test]
+fn a_transport_is_written_where_someone_names_it_or_others_need_it() {
+    let home = TestHome::new();
+    let url = "http://127.0.0.1:9/mcp";
+    for (arguments, kind) in [
+        (&["mcp", "add", "one", url][..], Value::Null),
+        (&["mcp", "add", "-t", "sse", "one", url], json!("sse")),
+        (&["mcp", "add", "-s", "project", "one", url], json!("http")),
+        (&["mcp", "add", "one", "ws://127.0.0.1:9/mcp"], json!("ws")),
+    ] {
+        let added = home.run(arguments, "");
+        assert_eq!(added.code(), Some(0), "{added:#?}");
+        let shown = json_of(&home.run(["mcp", "get", "one", "--json"], ""));
+        assert_eq!(shown["config"]["type"], kind, "{arguments:?}: {shown}");
+        assert_eq!(home.run(["mcp", "remove", "one"], "").code(), Some(0));
+    }
+}

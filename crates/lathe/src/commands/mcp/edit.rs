@@ -83,11 +83,16 @@ fn remote_entry(
         ));
     }
     let mut fields = Map::new();
-    let kind = arguments.transport.map_or_else(
-        || if url.starts_with("ws") { "ws" } else { "http" },
-        TransportWord::word,
-    );
-    fields.insert("type".to_owned(), kind.into());
+    // Without a transport, one that doesn't serve streamable HTTP is asked for server-sent events. A file for
+    // everyone names it: other programs take an entry without one for a local program.
+    let kind = match arguments.transport {
+        Some(transport) => Some(transport.word()),
+        None if url.starts_with("ws") => Some("ws"),
+        None => (Scope::from(arguments.scope) == Scope::Project).then_some("http"),
+    };
+    if let Some(kind) = kind {
+        fields.insert("type".to_owned(), kind.into());
+    }
     fields.insert("url".to_owned(), url.into());
     let mut headers = Map::new();
     for header in &arguments.header {
