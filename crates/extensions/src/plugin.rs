@@ -5,6 +5,36 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+/// The parts of a plugin for the session as a whole.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct SessionParts {
+    /// Its default settings.
+    pub settings: Option<Value>,
+    /// Theme files and folders of such files.
+    pub themes: Vec<PathBuf>,
+    /// Commands that watch something.
+    pub monitors: Vec<Monitor>,
+}
+
+/// A command that runs beside the session and whose lines reach the model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Monitor {
+    pub name: String,
+    /// With the plugin's variables filled in.
+    pub command: String,
+    pub description: String,
+    pub when: MonitorStart,
+}
+
+/// When a monitor starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MonitorStart {
+    /// With the session.
+    Always,
+    /// When this skill of the plugin is first used.
+    OnSkill(String),
+}
+
 /// The parts of one enabled plugin. All paths are absolute and were checked to be inside the
 /// plugin's folder.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -31,8 +61,8 @@ pub struct PluginContribution {
     pub mcp_servers: BTreeMap<String, Value>,
     /// Language servers by name.
     pub lsp_servers: BTreeMap<String, Value>,
-    /// Its default settings.
-    pub settings: Option<Value>,
+    /// Its parts for the session as a whole.
+    pub session: SessionParts,
     /// The user's options for `${user_config.KEY}`, without sensitive values.
     pub user_config: BTreeMap<String, String>,
     /// True if its installation was confirmed, so that its parts may run.

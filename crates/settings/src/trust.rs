@@ -55,6 +55,8 @@ pub enum BringKind {
     McpServer,
     /// A language server.
     LanguageServer,
+    /// A command that watches something beside the session.
+    Monitor,
     /// An environment variable.
     Environment,
     /// A rule, folder or mode that lets more pass.
@@ -81,6 +83,7 @@ impl BringKind {
             Self::Hook => "hooks",
             Self::McpServer => "MCP servers",
             Self::LanguageServer => "language servers",
+            Self::Monitor => "monitors",
             Self::Environment => "environment variables",
             Self::Permission => "permissions",
             Self::Helper => "helper commands",

@@ -7,10 +7,11 @@
 
 use super::bundle::Bundle;
 use super::manifest::{Manifest, read_json, texts};
+use super::monitors;
 use super::name::PluginId;
 use super::plain;
 use super::source::inside;
-use crate::plugin::PluginContribution;
+use crate::plugin::{PluginContribution, SessionParts};
 use crate::problem::Problem;
 use lathe_protocol::hook::HookEvent;
 use lathe_settings::schema::{HookDefinition, HookGroup, HookKind};
@@ -96,7 +97,11 @@ impl Plugin {
         contribution.hooks = reader.hooks(&contribution);
         contribution.mcp_servers = reader.mcp_servers(&filled);
         contribution.lsp_servers = reader.lsp_servers(&filled);
-        contribution.settings = reader.settings();
+        contribution.session = SessionParts {
+            settings: reader.settings(),
+            themes: reader.paths("themes", "themes", Convention::Replaced),
+            monitors: monitors::read(&mut reader, &contribution),
+        };
         Ok(Self {
             id: id.clone(),
             problems: reader.problems,
@@ -136,7 +141,14 @@ impl Plugin {
         for (name, server) in &contribution.lsp_servers {
             add(BringKind::LanguageServer, name.clone(), server_text(server));
         }
-        if let Some(Value::Object(settings)) = &contribution.settings {
+        for monitor in &contribution.session.monitors {
+            add(
+                BringKind::Monitor,
+                monitor.name.clone(),
+                monitor.command.clone(),
+            );
+        }
+        if let Some(Value::Object(settings)) = &contribution.session.settings {
             for (key, value) in settings {
                 add(BringKind::Other, key.clone(), value.to_string());
             }
@@ -146,6 +158,7 @@ impl Plugin {
             ("agents", &contribution.agents),
             ("skills", &contribution.skills),
             ("output styles", &contribution.output_styles),
+            ("themes", &contribution.session.themes),
         ] {
             let paths = paths.iter().filter(|path| **path != contribution.root);
             let mut names = names_in(paths);
@@ -159,14 +172,17 @@ impl Plugin {
         brings
     }
 
-    /// The parts that run by themselves: hooks and servers.
+    /// The parts that run by themselves: hooks, servers and monitors.
     #[must_use]
     pub fn runs(&self) -> Vec<Bring> {
         let mut brings = self.parts();
         brings.retain(|bring| {
             matches!(
                 bring.kind,
-                BringKind::Hook | BringKind::McpServer | BringKind::LanguageServer
+                BringKind::Hook
+                    | BringKind::McpServer
+                    | BringKind::LanguageServer
+                    | BringKind::Monitor
             )
         });
         brings
@@ -206,7 +222,7 @@ fn server_text(server: &Value) -> String {
     words.join(" ")
 }
 
-/// The names of up to a hundred Markdown files and skill folders below some paths.
+/// The names of up to a hundred Markdown files, themes and skill folders below some paths.
 fn names_in<'a>(paths: impl DoubleEndedIterator<Item = &'a PathBuf>) -> Vec<String> {
     let mut names = Vec::new();
     let mut open: Vec<(PathBuf, usize)> = paths.rev().map(|path| (path.clone(), 0)).collect();
@@ -219,7 +235,10 @@ fn names_in<'a>(paths: impl DoubleEndedIterator<Item = &'a PathBuf>) -> Vec<Stri
                 .map(|name| name.to_string_lossy().into_owned())
         };
         if path.is_file() {
-            if path.extension().is_some_and(|extension| extension == "md") {
+            if path
+                .extension()
+                .is_some_and(|extension| extension == "md" || extension == "json")
+            {
                 names.extend(stem(&path));
             }
         } else if path.join("SKILL.md").is_file() {
@@ -247,23 +266,23 @@ enum Convention {
     Kept,
 }
 
-struct Reader<'a> {
+pub(super) struct Reader<'a> {
     root: &'a Path,
-    file: &'a Path,
-    manifest: &'a Manifest,
+    pub(super) file: &'a Path,
+    pub(super) manifest: &'a Manifest,
     around: &'a PluginContext<'a>,
-    problems: Vec<Problem>,
+    pub(super) problems: Vec<Problem>,
 }
 
 impl Reader<'_> {
-    fn problem(&mut self, field: impl Into<String>, message: impl Into<String>) {
+    pub(super) fn problem(&mut self, field: impl Into<String>, message: impl Into<String>) {
         self.problems
             .push(Problem::field(self.file, field, message));
     }
 
     /// The real path of a file or folder of the plugin; reports a problem if it is missing or
     /// outside.
-    fn path(&mut self, field: &str, text: &str) -> Option<PathBuf> {
+    pub(super) fn path(&mut self, field: &str, text: &str) -> Option<PathBuf> {
         let relative = match inside(text) {
             Ok(relative) => relative,
             Err(why) => {
@@ -289,7 +308,7 @@ impl Reader<'_> {
     }
 
     /// A conventional file or folder, if it exists.
-    fn conventional(&mut self, name: &str) -> Option<PathBuf> {
+    pub(super) fn conventional(&mut self, name: &str) -> Option<PathBuf> {
         let path = self.root.join(name);
         path.symlink_metadata().ok()?;
         self.path(name, name)
@@ -718,7 +737,7 @@ fn fill_hook(mut hook: HookDefinition, plugin: &PluginContribution) -> HookDefin
 
 /// A shell command with the plugin's folders expanded. Only plain paths are expanded; the shell
 /// would misread others, but has the variables itself.
-fn in_shell(command: &str, plugin: &PluginContribution) -> String {
+pub(super) fn in_shell(command: &str, plugin: &PluginContribution) -> String {
     let is_plain = |path: &Path| {
         path.to_str().is_some_and(|text| {
             text.chars()

@@ -144,9 +144,15 @@ impl LoadedPlugins {
     /// The first plugin's default for a setting.
     #[must_use]
     pub fn preset(&self, key: &str) -> Option<&str> {
-        self.plugins
-            .iter()
-            .find_map(|plugin| plugin.contribution.settings.as_ref()?.get(key)?.as_str())
+        self.plugins.iter().find_map(|plugin| {
+            plugin
+                .contribution
+                .session
+                .settings
+                .as_ref()?
+                .get(key)?
+                .as_str()
+        })
     }
 
     /// The first plugin's default for a setting that names one of its parts, if the part exists,
@@ -154,7 +160,13 @@ impl LoadedPlugins {
     #[must_use]
     pub fn preset_part(&self, key: &str, is_there: impl Fn(&str) -> bool) -> Option<String> {
         self.plugins.iter().find_map(|plugin| {
-            let name = plugin.contribution.settings.as_ref()?.get(key)?.as_str()?;
+            let name = plugin
+                .contribution
+                .session
+                .settings
+                .as_ref()?
+                .get(key)?
+                .as_str()?;
             [format!("{}:{name}", plugin.id.name), name.to_owned()]
                 .into_iter()
                 .find(|name| is_there(name))

@@ -18,7 +18,7 @@ pub const MANIFEST_FOLDERS: [&str; 2] = [".lathe-plugin", ".claude-plugin"];
 pub const LARGEST_FILE: u64 = 8 * 1024 * 1024;
 
 /// The keys of a plugin's parts.
-pub const COMPONENTS: [&str; 8] = [
+pub const COMPONENTS: [&str; 10] = [
     "commands",
     "agents",
     "skills",
@@ -27,7 +27,12 @@ pub const COMPONENTS: [&str; 8] = [
     "mcpServers",
     "lspServers",
     "settings",
+    "themes",
+    "monitors",
 ];
+
+/// Keys of parts that may also be in `experimental`.
+const EXPERIMENTAL: [&str; 2] = ["themes", "monitors"];
 
 /// Known keys that are not read here.
 const OTHERS: &[&str] = &[
@@ -50,13 +55,7 @@ const OTHERS: &[&str] = &[
 const ENTRY: &[&str] = &["source", "category", "tags", "strict"];
 
 /// Keys that other programs support and Lathe doesn't.
-const UNUSED: &[&str] = &[
-    "themes",
-    "monitors",
-    "channels",
-    "workflows",
-    "experimental",
-];
+const UNUSED: &[&str] = &["channels", "workflows"];
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Manifest {
@@ -183,6 +182,8 @@ impl Manifest {
                 if !value.is_null() {
                     manifest.components.insert(key.to_owned(), value.clone());
                 }
+            } else if key == "experimental" {
+                manifest.take_experimental(value, file, problems);
             } else if UNUSED.contains(&key) {
                 problems.push(Problem::field(file, key, "is not used by this version"));
             } else if !OTHERS.contains(&key) && !ENTRY.contains(&key) && !key.starts_with("x-") {
@@ -196,6 +197,28 @@ impl Manifest {
             }
         }
         manifest
+    }
+
+    /// Parts whose format may still change are in an object of their own.
+    fn take_experimental(&mut self, value: &Value, file: &Path, problems: &mut Vec<Problem>) {
+        let Some(map) = value.as_object() else {
+            problems.push(Problem::field(
+                file,
+                "experimental",
+                "must be an object; it is ignored",
+            ));
+            return;
+        };
+        for (key, value) in map {
+            if EXPERIMENTAL.contains(&key.as_str()) {
+                self.components
+                    .entry(key.clone())
+                    .or_insert_with(|| value.clone());
+            } else {
+                let field = format!("experimental.{key}");
+                problems.push(Problem::field(file, field, "is not used by this version"));
+            }
+        }
     }
 
     /// True if it names parts.

@@ -47,6 +47,7 @@ pub mod load;
 pub mod manager;
 pub mod manifest;
 pub mod marketplace;
+mod monitors;
 pub mod name;
 pub mod policy;
 pub mod source;

@@ -206,7 +206,7 @@ fn only_harmless_settings_can_be_preset() {
     home.write("work/x/agents/lead.md", "lead");
     let loaded = home.load_with(&[home.root().join("work/x")]);
     assert_eq!(
-        loaded.plugins[0].contribution.settings,
+        loaded.plugins[0].contribution.session.settings,
         Some(json!({"agent": "lead"}))
     );
     assert_eq!(loaded.preset("agent"), Some("lead"));
@@ -219,7 +219,7 @@ fn unknown_and_wrong_keys_are_reported_and_ignored() {
     let home = Home::new();
     home.write_json(
         "work/x/.claude-plugin/plugin.json",
-        &json!({"name": "x", "comands": "./c", "agents": 7, "description": ["no"], "monitors": []}),
+        &json!({"name": "x", "comands": "./c", "agents": 7, "description": ["no"], "channels": []}),
     );
     let plugin = read(&home, "work/x");
     let messages = messages(&plugin);
@@ -227,7 +227,7 @@ fn unknown_and_wrong_keys_are_reported_and_ignored() {
     for word in [
         "agents: must be a path",
         "description: must be a text",
-        "monitors: is not used",
+        "channels: is not used",
     ] {
         assert!(messages.contains(word), "{word} in {messages}");
     }
@@ -383,4 +383,57 @@ fn a_plugin_may_have_dots_in_its_name_and_blanks_in_those_of_its_servers() {
     assert_eq!(plugin.manifest.name, "acme.tools");
     let servers = plugin.contribution.mcp_servers.keys();
     assert_eq!(servers.collect::<Vec<_>>(), ["google calendar"]);
+}
+
+#[test]
+fn monitors_and_themes_are_found_by_convention_and_by_name() {
+    let home = Home::new();
+    home.write_json("work/x/.claude-plugin/plugin.json", &json!({"name": "x"}));
+    let monitors = r#"[
+        // A comment.
+        {"name": "log", "command": "\"${CLAUDE_PLUGIN_ROOT}\"/log.sh", "description": "the log"},
+        {"name": "late", "command": "tail -f y", "description": "y", "when": "on-skill-invoke:look"},
+        {"name": "odd", "command": "true", "description": "z", "every": 5},
+        {"name": "when", "command": "true", "description": "z", "when": "now"},
+        {"name": "secret", "command": "echo ${user_config.token}", "description": "z"},
+        {"name": "bare", "command": "true"}
+    ]"#;
+    home.write("work/x/monitors/monitors.json", monitors);
+    home.write("work/x/themes/night.json", "{}");
+    let plugin = read(&home, "work/x");
+    let parts = &plugin.contribution.session;
+    let names: Vec<&str> = parts.monitors.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(names, ["log", "late"]);
+    assert!(!parts.monitors[0].command.contains("${"), "{parts:?}");
+    let look = lathe_extensions::plugin::MonitorStart::OnSkill("look".to_owned());
+    assert_eq!(parts.monitors[1].when, look);
+    assert!(parts.themes[0].ends_with("themes"));
+    let messages = messages(&plugin);
+    for words in [
+        "monitors.odd",
+        "\"every\"",
+        "monitors.when",
+        "monitors.secret",
+        "needs \"description\"",
+    ] {
+        assert!(messages.contains(words), "{words} in {messages}");
+    }
+    let runs: Vec<String> = plugin.runs().iter().map(ToString::to_string).collect();
+    assert_eq!(runs.len(), 2, "{runs:?}");
+
+    home.write_json(
+        "work/y/.claude-plugin/plugin.json",
+        &json!({"name": "y", "experimental": {"themes": ["./a.json"], "monitors": "./m.json", "more": 1}}),
+    );
+    home.write("work/y/a.json", "{}");
+    home.write("work/y/themes/b.json", "{}");
+    home.write(
+        "work/y/m.json",
+        r#"{"monitors": [{"name": "m", "command": "true", "description": "d"}]}"#,
+    );
+    let plugin = read(&home, "work/y");
+    let parts = &plugin.contribution.session;
+    assert!(parts.themes.len() == 1 && parts.themes[0].ends_with("a.json"));
+    assert_eq!(parts.monitors.len(), 1);
+    assert!(self::messages(&plugin).contains("experimental.more"));
 }
