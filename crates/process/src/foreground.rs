@@ -1,7 +1,10 @@
-//! Programs that the user uses: an editor in this terminal, a browser beside it.
+//! Programs that the user uses: an editor in this terminal, a browser beside it, and what stays behind of a command
+//! that the user keeps.
 
 use crate::command::Command;
 use crate::run::StartError;
+use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::process::{ExitStatus, Stdio};
 
 impl Command {
@@ -37,4 +40,25 @@ impl Command {
         std::thread::spawn(move || child.wait());
         Ok(())
     }
+}
+
+/// Has what comes out of a pipe written to a file from now on, also after the end of this process: the programs that
+/// write to it must not find it closed.
+///
+/// # Errors
+/// If `cat` can't be started.
+pub fn write_on(from: OwnedFd, to: File) -> Result<(), StartError> {
+    let command = Command::new("/bin/cat")
+        .without_inherited_environment()
+        .directory("/");
+    let failed = StartError::of(&command);
+    let mut child = command
+        .prepare()
+        .stdin(Stdio::from(from))
+        .stdout(Stdio::from(to))
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(failed)?;
+    std::thread::spawn(move || child.wait());
+    Ok(())
 }

@@ -34,6 +34,7 @@ mod system;
 pub use blocking::{Output, read_blocking, run_blocking};
 pub use command::{Command, inherited_environment};
 pub use family::{Family, Leader, MARKER_VARIABLE, Process, describe};
+pub use foreground::write_on;
 pub use group::Running;
 pub use live::{Registration, kill_everything};
 pub use run::{Deadline, Ending, FLOOD_BYTES, Finished, Job, KEPT_BYTES, StartError, run};

@@ -282,3 +282,60 @@ async fn a_daemon_of_a_background_command_goes_on_until_it_is_stopped() {
         BackgroundStatus::Stopped
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_person_keeps_goes_on_after_the_session_and_its_output_is_still_written() {
+    let fixture = Fixture::new();
+    let background = fixture.session.background();
+    let (go, done) = (
+        fixture.folder.path().join("go"),
+        fixture.folder.path().join("done"),
+    );
+    let waits = format!(
+        "until [ -e {} ]; do sleep 0.02; done; echo last words; touch {}",
+        go.display(),
+        done.display()
+    );
+    let daemon = format!("setsid sh -c '{waits}' & echo started");
+    let start = async |command: &str| {
+        let options = RunOptions::default();
+        let started = fixture.session.start_in_background(command, options);
+        started.await.unwrap().to_string()
+    };
+    let kept = start(&daemon).await;
+    let other = start("sleep 300").await;
+    until("the shell said its word", || {
+        background.get(&kept).unwrap().total_bytes >= 8
+    })
+    .await;
+    let view = background.keep(&kept, true).unwrap();
+    assert!(
+        view.at_session_end()
+            .unwrap()
+            .starts_with("Kept running: setsid")
+    );
+    let ended = background.get(&other).unwrap().at_session_end().unwrap();
+    assert!(
+        ended.starts_with("Ended with the session: sleep 300"),
+        "{ended}"
+    );
+    fixture.session.shut_down().await;
+    assert!(
+        background
+            .keep(&other, true)
+            .unwrap_err()
+            .to_string()
+            .contains("it is over")
+    );
+    std::fs::write(go, "").unwrap();
+    until("it goes on", || done.exists()).await;
+    let file = view.output_file;
+    until("its output is written", || {
+        std::fs::read_to_string(&file).unwrap() == "started\nlast words\n"
+    })
+    .await;
+    until("nothing is left", || {
+        run_support::survivors(&fixture.mark).is_empty()
+    })
+    .await;
+}

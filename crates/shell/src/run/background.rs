@@ -2,7 +2,8 @@
 //!
 //! A background command is an ordinary one whose caller doesn't wait: started that way, or turned
 //! into one when its time was up. Its whole output goes to a file; [`BackgroundCommands::read_new`]
-//! gives what was added since it was last asked. Nothing here outlives the process.
+//! gives what was added since it was last asked. Nothing here outlives the process but what a person keeps
+//! ([`BackgroundCommands::keep`]).
 
 use super::capture::{into_text, whole_characters};
 use super::supervise::{Order, Outcome, StopCause, Supervised};
@@ -80,6 +81,44 @@ pub struct BackgroundCommand {
     pub total_bytes: u64,
     /// Processes that were still running when its shell ended, and were ended with it.
     pub leftovers: Vec<String>,
+    /// Whether it serves the session itself (a plugin's monitor).
+    pub is_service: bool,
+    /// Whether it runs in a sandbox, which ends with the session.
+    pub in_sandbox: bool,
+    /// Whether a person keeps it when the session ends.
+    pub is_kept: bool,
+}
+
+impl BackgroundCommand {
+    /// Whether it would be ended with the session, and someone should know.
+    #[must_use]
+    pub fn ends_with_session(&self) -> bool {
+        self.status == BackgroundStatus::Running && !self.is_service
+    }
+
+    /// What becomes of it at the end of the session, if someone should know.
+    #[must_use]
+    pub fn at_session_end(&self) -> Option<String> {
+        let line = self.in_a_line();
+        let text = if self.is_kept {
+            let output = self.output_file.display();
+            format!("Kept running: {line}. Its output goes to {output}")
+        } else {
+            format!("Ended with the session: {line}")
+        };
+        self.ends_with_session().then_some(text)
+    }
+
+    /// The command in one short line, with its id.
+    #[must_use]
+    pub fn in_a_line(&self) -> String {
+        let line = self.command.lines().next().unwrap_or_default();
+        let mut short: String = line.chars().take(100).collect();
+        if short.len() < self.command.trim_end().len() {
+            short.push('…');
+        }
+        format!("{short} ({})", self.id)
+    }
 }
 
 /// Something happened to a background command.
@@ -121,6 +160,14 @@ pub enum BackgroundError {
         /// Why not.
         source: std::io::Error,
     },
+    /// It can't stay when the session ends.
+    #[error("background task {id} can't be kept: {why}")]
+    NotKept {
+        /// The command.
+        id: TaskId,
+        /// Why not.
+        why: &'static str,
+    },
 }
 
 fn known_text(known: &[TaskId]) -> String {
@@ -138,6 +185,9 @@ struct Entry {
     tool_use_id: Option<ToolUseId>,
     output_file: PathBuf,
     supervised: Supervised,
+    is_service: bool,
+    in_sandbox: bool,
+    is_kept: bool,
     /// The most that is written to the file.
     file_limit: u64,
     /// How much of the file has been given out. Behind a lock of its own: reading takes a while.
@@ -166,6 +216,9 @@ impl Entry {
             ),
             total_bytes: self.supervised.capture.lock().total(),
             leftovers: outcome.map_or_else(Vec::new, |outcome| outcome.leftovers.clone()),
+            is_service: self.is_service,
+            in_sandbox: self.in_sandbox,
+            is_kept: self.is_kept,
         }
     }
 }
@@ -215,6 +268,8 @@ pub(super) struct Adoption {
     pub(super) command: String,
     pub(super) description: String,
     pub(super) tool_use_id: Option<ToolUseId>,
+    pub(super) is_service: bool,
+    pub(super) in_sandbox: bool,
     pub(super) folder: PathBuf,
     pub(super) file_limit: u64,
 }
@@ -227,6 +282,8 @@ impl BackgroundCommands {
             command,
             description,
             tool_use_id,
+            is_service,
+            in_sandbox,
             folder,
             file_limit,
         } = adoption;
@@ -258,6 +315,9 @@ impl BackgroundCommands {
             tool_use_id,
             output_file,
             supervised: supervised.clone(),
+            is_service,
+            in_sandbox,
+            is_kept: false,
             file_limit,
             offset: Arc::default(),
         };
@@ -273,7 +333,9 @@ impl BackgroundCommands {
             supervised.finished().await;
             if let Some(inner) = inner.upgrade() {
                 let mut inner = inner.lock();
-                if let Ok(entry) = inner.find(watched.as_str()) {
+                if let Ok(entry) = inner.find(watched.as_str())
+                    && !entry.is_kept
+                {
                     let event = BackgroundEvent::Ended(entry.view());
                     inner.tell(&event);
                 }
@@ -421,17 +483,48 @@ impl BackgroundCommands {
         Ok((before, self.get(id)?))
     }
 
-    /// Ends all of them.
-    pub async fn stop_all(&self) {
-        let running: Vec<Supervised> = {
-            let inner = self.inner.lock();
-            let supervised = inner.entries.iter().map(|entry| entry.supervised.clone());
-            supervised.collect()
+    /// Keeps it when the session ends, or no longer: a person's word.
+    ///
+    /// # Errors
+    /// When there is none of that name, it is over, or it runs in a sandbox.
+    pub fn keep(&self, id: &str, is_kept: bool) -> Result<BackgroundCommand, BackgroundError> {
+        let mut inner = self.inner.lock();
+        let entry = inner.find(id)?;
+        let why = if entry.outcome().is_some() {
+            Some("it is over")
+        } else if entry.in_sandbox {
+            Some("its sandbox ends with the session")
+        } else if entry.is_service {
+            Some("it belongs to a plugin")
+        } else {
+            None
         };
-        for command in &running {
-            command.stop(StopCause::Cancelled);
+        if let Some(why) = why.filter(|_| is_kept) {
+            let id = entry.id.clone();
+            return Err(BackgroundError::NotKept { id, why });
         }
-        for command in &running {
+        entry.is_kept = is_kept;
+        Ok(entry.view())
+    }
+
+    /// The end of the session: lets those go that a person keeps, and ends all others.
+    pub async fn end_session(&self) {
+        let all: Vec<(Supervised, bool)> = {
+            let inner = self.inner.lock();
+            let entries = inner.entries.iter();
+            entries
+                .map(|entry| (entry.supervised.clone(), entry.is_kept))
+                .collect()
+        };
+        for (command, is_kept) in &all {
+            if *is_kept {
+                // An error means that it is over already.
+                drop(command.orders.send(Order::LetGo));
+            } else {
+                command.stop(StopCause::Cancelled);
+            }
+        }
+        for (command, _) in &all {
             command.finished().await;
         }
     }

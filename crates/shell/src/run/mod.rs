@@ -125,6 +125,8 @@ pub struct RunOptions {
     pub description: String,
     /// The call that it is for.
     pub tool_use_id: Option<ToolUseId>,
+    /// It serves the session itself (a plugin's monitor) and is not told as work in the background.
+    pub is_service: bool,
 }
 
 impl Default for RunOptions {
@@ -146,6 +148,7 @@ impl Default for RunOptions {
             progress: None,
             description: String::new(),
             tool_use_id: None,
+            is_service: false,
         }
     }
 }

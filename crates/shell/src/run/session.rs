@@ -250,9 +250,9 @@ impl ShellSession {
         self.move_to_background(command, &options, supervised).await
     }
 
-    /// Ends everything that this session runs in the background.
+    /// Ends everything that this session runs in the background, but what a person keeps.
     pub async fn shut_down(&self) {
-        self.background.stop_all().await;
+        self.background.end_session().await;
     }
 
     async fn move_to_background(
@@ -267,6 +267,8 @@ impl ShellSession {
                 command: command.to_owned(),
                 description: options.description.clone(),
                 tool_use_id: options.tool_use_id.clone(),
+                is_service: options.is_service,
+                in_sandbox: options.sandbox.is_some(),
                 folder: self.options.output_folder.clone(),
                 file_limit: options.spill_limit,
             })

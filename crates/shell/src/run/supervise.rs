@@ -64,6 +64,8 @@ pub(super) enum Order {
     /// Write all output to this file from now on, what came before included. Answers with the file
     /// that is really written, or why there is none.
     WriteTo(PathBuf, oneshot::Sender<Result<PathBuf, NoOutputFile>>),
+    /// Let its processes go: they may stay when this process ends, and their output goes on to the file.
+    LetGo,
 }
 
 /// Why output can't be written to a file.
@@ -205,6 +207,8 @@ enum Phase {
     Killing(Instant),
     /// Nothing is left but output; at the latest until then.
     Draining(Instant),
+    /// Nobody watches over it any more.
+    LetGo,
 }
 
 struct Supervisor {
@@ -303,6 +307,7 @@ impl Supervisor {
 
     fn is_over(&self) -> bool {
         match self.phase {
+            Phase::LetGo => true,
             Phase::Draining(until) => {
                 let late = Instant::now() >= until;
                 // A shell that can't even be killed is given up on, never waited for.
@@ -350,7 +355,26 @@ impl Supervisor {
                 };
                 drop(reply.send(answer));
             }
+            Order::LetGo => self.let_go().await,
         }
+    }
+
+    /// Lets all processes go but the shell, which ends with this process at the latest.
+    async fn let_go(&mut self) {
+        if self.cause.is_some() {
+            return;
+        }
+        if let (Some(output), Some(path)) = (self.output.take(), self.output_file.spill.path()) {
+            let handed_over = output.into_blocking_fd().and_then(|pipe| {
+                let file = std::fs::File::options().append(true).open(path)?;
+                lathe_process::write_on(pipe, file).map_err(io::Error::other)
+            });
+            if let Err(error) = handed_over {
+                tracing::warn!(%error, "the output of a command that is kept is no longer written");
+            }
+        }
+        self.release_shell().await;
+        self.enter(Phase::LetGo);
     }
 
     async fn begin_stop(&mut self, cause: StopCause) {
@@ -437,7 +461,7 @@ impl Supervisor {
 
     fn next_event(&self) -> Instant {
         match self.phase {
-            Phase::Running => self.looks.next,
+            Phase::Running | Phase::LetGo => self.looks.next,
             Phase::Draining(until) => until,
             Phase::Lingering(until) | Phase::Terminating(until) | Phase::Killing(until) => {
                 self.looks.next.min(until)
@@ -456,7 +480,7 @@ impl Supervisor {
         };
         self.looks.interval = (self.looks.interval * 2).min(longest);
         match self.phase {
-            Phase::Running | Phase::Draining(_) => {}
+            Phase::Running | Phase::Draining(_) | Phase::LetGo => {}
             Phase::Lingering(until) => {
                 let members = self.family.members(Leader::Excluded);
                 if members.is_empty() {

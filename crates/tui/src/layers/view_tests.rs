@@ -233,6 +233,9 @@ fn what_runs_in_the_background() {
         elapsed: Duration::from_secs(75),
         total_bytes: 100,
         leftovers: Vec::new(),
+        is_service: false,
+        in_sandbox: false,
+        is_kept: false,
     };
     picker("tasks", 24, |app| {
         let agents = vec![agent.clone(), done.clone()];
