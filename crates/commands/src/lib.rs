@@ -44,7 +44,13 @@ pub async fn run(session: &SessionHandle, command: &Invocation) -> CommandOutcom
         return CommandOutcome::Refused(registry.unknown(name));
     };
     match command.action {
-        CommandAction::Builtin(builtin) => run_builtin(session, builtin, arguments).await,
+        CommandAction::Builtin(builtin) => {
+            let outcome = run_builtin(session, builtin, arguments).await;
+            if let CommandOutcome::Answer(text) | CommandOutcome::Refused(text) = &outcome {
+                session.note_command(builtin.name(), arguments, Some(text));
+            }
+            outcome
+        }
         CommandAction::Prompt if command.hidden => CommandOutcome::Refused(format!(
             "/{} can only be used by the model (user-invocable: false). Describe the task instead.",
             command.name

@@ -43,6 +43,8 @@ pub enum Signal {
 
 /// How to print.
 pub struct PrintOptions {
+    /// Commands in the background stay when the session ends.
+    pub keep_background: bool,
     /// The prompt.
     pub prompt: Prompt,
     /// The output format.
@@ -123,6 +125,7 @@ async fn turn(
         prompt,
         permission_tool,
         mut signals,
+        keep_background,
         ..
     } = options;
     let mcp = session.mcp();
@@ -146,6 +149,9 @@ async fn turn(
         let Some(event) = event else { break };
         match &event {
             Event::TurnFinished(finished) => {
+                if keep_background && signal == Signal::None {
+                    session.tasks().keep_all();
+                }
                 if result.is_none() {
                     session.send(Op::Shutdown);
                 }

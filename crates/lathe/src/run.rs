@@ -257,6 +257,7 @@ async fn print_one(
         notice(&remark.to_string());
     }
     let options = PrintOptions {
+        keep_background: arguments.output.keep_background,
         prompt: Prompt::new(prompt),
         format,
         verbose: arguments.output.verbose,

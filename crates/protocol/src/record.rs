@@ -159,6 +159,12 @@ pub const COMPACT_BOUNDARY: &str = "compact_boundary";
 /// The subtype of the `system` record that says how long a turn took.
 pub const TURN_DURATION: &str = "turn_duration";
 
+/// The subtype of the `system` record of a command that was answered without the model.
+pub const LOCAL_COMMAND: &str = "local_command";
+
+/// The subtype of the `system` record of what a user was told who had been away.
+pub const AWAY_SUMMARY: &str = "away_summary";
+
 /// How a user message starts that records an interruption by the user.
 pub const INTERRUPTED_BY_USER: &str = "[Request interrupted by user";
 

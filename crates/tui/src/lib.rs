@@ -173,6 +173,12 @@ fn leave_screen(app: &mut App) {
         app.screen.inline.encoder().line(&hint, &mut line);
         out.push_str(&format!("\r\n{line}\r\n"));
     }
+    for words in commands::exit::last_words(app) {
+        let mut line = String::new();
+        let words = style::Line::styled(words, app.look.theme.muted);
+        app.screen.inline.encoder().line(&words, &mut line);
+        out.push_str(&format!("{line}\r\n"));
+    }
     let _ = terminal::write(&out);
     terminal::restore();
 }

@@ -17,7 +17,7 @@ pub(crate) mod fork;
 mod host;
 pub(crate) mod mention;
 mod message;
-mod monitor;
+pub(crate) mod monitor;
 pub(crate) mod notice;
 mod order;
 pub(crate) mod restore;

@@ -26,6 +26,8 @@ pub(super) struct Permitted {
     pub(super) prepared: Box<dyn PreparedCall>,
     /// The confinement of a call that is allowed because it only reads.
     pub(super) confinement: Option<Arc<ReadOnlyPolicy>>,
+    /// Whether a person changed the input when they allowed it.
+    pub(super) changed_by_person: bool,
 }
 
 /// A decision with the text for the model if the call does not run.
@@ -56,6 +58,7 @@ impl Pipeline {
             Decision::Allow { .. } => Ok(Permitted {
                 prepared,
                 confinement,
+                changed_by_person: false,
             }),
             Decision::Deny { reason } => {
                 let hint = match &reason {
@@ -202,10 +205,12 @@ impl Pipeline {
     ) -> Result<Permitted, Box<CallResult>> {
         let permissions = &self.calls.permissions;
         self.calls.questions.apply(updates, permissions);
+        let mut changed = false;
         if let Some(input) = updated_input
             && input != *prepared.input()
         {
             prepared = self.prepare(input).await?;
+            changed = true;
             // The user may change what runs, but not past a deny rule; a hook only into a call that a hook may
             // approve.
             let ruling = self.rule(prepared.as_ref(), &permissions.snapshot());
@@ -225,6 +230,7 @@ impl Pipeline {
         Ok(Permitted {
             prepared,
             confinement: None,
+            changed_by_person: changed && !by_hook,
         })
     }
 

@@ -158,6 +158,7 @@ impl Pipeline {
         let Permitted {
             prepared,
             confinement,
+            changed_by_person,
         } = permitted;
         let calls = &self.calls;
         let input = prepared.input().clone();
@@ -185,6 +186,11 @@ impl Pipeline {
         };
         if let Some(prepared) = again {
             outcome = self.call(prepared, Bounds::default(), started).await;
+        }
+        if let (true, Ok(output)) = (changed_by_person, &mut outcome)
+            && let Some(modified) = output.structured.get_mut("userModified")
+        {
+            *modified = Value::Bool(true);
         }
         let folder_now = calls.tools.working_folder.read().clone();
         if folder_now != folder {

@@ -364,17 +364,18 @@ impl HookPoints {
                 json!({
                     "stop_hook_active": active, "last_assistant_message": last_text,
                     "agent_transcript_path": transcript.agent_transcript(id),
-                    "background_tasks": self.background_tasks(Some(id.as_str())), "session_crons": [],
+                    "background_tasks": self.background_tasks(Some(id.as_str())),
+                    "session_crons": self.session_crons(),
                 })
             };
             self.fire(HookEvent::SubagentStop, Some(kind), fields, cancel)
                 .await
         } else {
-            let tasks = self.background_tasks(None);
             let fields = || {
                 json!({
                     "stop_hook_active": active, "last_assistant_message": last_text,
-                    "background_tasks": tasks, "session_crons": [],
+                    "background_tasks": self.background_tasks(None),
+                    "session_crons": self.session_crons(),
                 })
             };
             self.fire(HookEvent::Stop, None, fields, cancel).await
@@ -386,10 +387,27 @@ impl HookPoints {
         outcome
     }
 
-    /// The agents that run in the background, without the one that stops.
+    /// Prompts that come by themselves at set times: a session has none.
+    #[expect(
+        clippy::unused_self,
+        reason = "they would be the session's, like the tasks"
+    )]
+    fn session_crons(&self) -> Vec<Value> {
+        Vec::new()
+    }
+
+    /// The agents and commands that run in the background, without the agent that stops.
     fn background_tasks(&self, stops: Option<&str>) -> Vec<Value> {
         let agents = self.tools.host().map(|host| host.agents());
         let running = agents.unwrap_or_default().into_iter();
+        let commands = self.tools.shell.background().list().into_iter();
+        let commands = commands.filter(lathe_shell::run::BackgroundCommand::ends_with_session);
+        let commands = commands.map(|command| {
+            json!({
+                "id": command.id, "type": "shell", "status": "running",
+                "description": command.description, "command": command.command,
+            })
+        });
         running
             .filter(|agent| agent.status == lathe_tools::host::AgentStatus::Running)
             .filter(|agent| Some(agent.id.as_str()) != stops)
@@ -399,19 +417,32 @@ impl HookPoints {
                     "description": agent.description, "agent_type": agent.agent_type,
                 })
             })
+            .chain(commands)
             .collect()
     }
 
-    /// A message of the model is shown.
-    pub(crate) async fn message_display(&self, turn: RecordId, message: RecordId, text: &str) {
+    /// Whether a hook listens to what is shown.
+    pub(crate) fn wants_display(&self) -> bool {
+        self.registry.matches(HookEvent::MessageDisplay, None)
+    }
+
+    /// A text of the model is about to be shown. Gives what a person sees instead, if a hook says so.
+    pub(crate) async fn message_display(
+        &self,
+        turn: RecordId,
+        message: RecordId,
+        text: &str,
+        cancel: &CancellationToken,
+    ) -> Option<String> {
         let fields = || {
             json!({
                 "turn_id": turn, "message_id": message, "index": 0, "final": true, "delta": text,
             })
         };
-        let cancel = CancellationToken::new();
-        self.fire(HookEvent::MessageDisplay, None, fields, &cancel)
-            .await;
+        let fired = self.fire(HookEvent::MessageDisplay, None, fields, cancel);
+        let outcome = fired.await?;
+        let shown = outcome.extra.get("displayContent")?.as_str()?;
+        Some(shown.to_owned())
     }
 
     /// A turn ended in an error; `kind` is the word that SDK hosts know it by.

@@ -30,7 +30,7 @@ use crate::conversation::Conversation;
 use crate::conversation::hook_points::HookPoints;
 use crate::conversation::records::reminder;
 use crate::session::events::EventStream;
-use crate::session::{self, SessionHandle, live};
+use crate::session::{self, SessionHandle, live, monitors};
 use futures::future::BoxFuture;
 use lathe_protocol::diagnostic::Diagnostic;
 use lathe_session::Loaded;
@@ -116,6 +116,7 @@ async fn begin(environment: Environment, options: SessionOptions) -> Result<Open
     conversation.measure_context();
     clean_up(&conversation, &places, &settings);
     live::watch_background(&conversation.shared);
+    monitors::start(&conversation.shared);
     crate::skills::watch(&conversation.shared);
     live::watch_settings(
         &conversation.shared,

@@ -18,6 +18,8 @@ struct Pending {
     drained: Notify,
     /// Whether the face has no use for the answer as it comes in.
     wholes_only: AtomicBool,
+    /// Whether the face shows the conversation to a person.
+    for_people: AtomicBool,
 }
 
 /// Where the engine puts its events. Cheap to clone.
@@ -70,6 +72,11 @@ impl EventSink {
         !self.pending.wholes_only.load(Ordering::Relaxed)
     }
 
+    /// Whether the face shows the conversation to a person, who sees nothing before `MessageDisplay` hooks did.
+    pub fn shows_people(&self) -> bool {
+        self.pending.for_people.load(Ordering::Relaxed)
+    }
+
     /// Whether the face is far behind.
     pub fn is_full(&self) -> bool {
         self.pending.count.load(Ordering::Relaxed) > HIGH_WATER
@@ -94,6 +101,12 @@ impl EventStream {
     /// The face has no use for [`Event::Stream`]; the engine saves the trouble.
     pub fn only_wholes(&self) {
         self.pending.wholes_only.store(true, Ordering::Relaxed);
+    }
+
+    /// The face shows the conversation to a person: where `MessageDisplay` hooks have a say, it gets answers only
+    /// when they have answered.
+    pub fn for_people(&self) {
+        self.pending.for_people.store(true, Ordering::Relaxed);
     }
 
     /// The next event; `None` when the session is over.

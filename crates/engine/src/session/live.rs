@@ -375,6 +375,10 @@ pub(crate) fn watch_background(shared: &Arc<ConversationShared>) {
             let Some(shared) = Weak::upgrade(&shared) else {
                 break;
             };
+            let (BackgroundEvent::Started(command) | BackgroundEvent::Ended(command)) = &change;
+            if command.is_service {
+                continue;
+            }
             shared.events.send(Event::Task(match change {
                 BackgroundEvent::Started(command) => TaskNotice::Started {
                     task_id: command.id.clone(),

@@ -3,6 +3,7 @@
 //! While a turn runs in its own task, the actor continues reading ops: an interruption, an answer to a
 //! question or a new prompt reaches the turn at once.
 
+mod aside;
 pub(crate) mod background;
 pub(crate) mod commands;
 pub mod cost;
@@ -10,6 +11,7 @@ pub mod events;
 pub(crate) mod handles;
 pub mod ledger;
 pub(crate) mod live;
+pub(crate) mod monitors;
 pub mod plugins;
 mod restart;
 mod services;
@@ -23,6 +25,7 @@ pub use live::FlagError;
 pub use restart::{Carried, Restart};
 pub(crate) use services::{Session, SessionSettings};
 
+use self::aside::Aside;
 use crate::agents::notice;
 use crate::call::panic_message;
 use crate::context::compaction;
@@ -103,6 +106,20 @@ impl SessionHandle {
     pub fn notify(&self, kind: &'static str, message: &str) {
         let (hooks, message) = (self.shared.hooks.clone(), message.to_owned());
         lathe_spawn::task(async move { hooks.notification(kind, &message).await });
+    }
+
+    /// Notes a command that a person gave and the session answered without the model, with its answer if that
+    /// is text. It stands in the transcript once something was said; the model doesn't see it.
+    pub fn note_command(&self, name: &str, arguments: &str, answer: Option<&str>) {
+        for aside in aside::of_command(name, arguments, answer) {
+            // An error means that the session is over.
+            let _ = self.ops.send(Message::Aside(aside));
+        }
+    }
+
+    /// Notes the summary that a person got who had been away.
+    pub fn note_away_summary(&self, text: &str) {
+        let _ = self.ops.send(Message::Aside(aside::of_absence(text)));
     }
 
     /// The session's id.
@@ -235,6 +252,8 @@ enum Message {
     Op(Op),
     /// Answered when everything before it was processed.
     Heard(oneshot::Sender<()>),
+    /// Something for the transcript alone.
+    Aside(Aside),
 }
 
 struct Actor {
@@ -246,6 +265,8 @@ struct Actor {
     compact_later: Option<(Option<RecordId>, Option<String>)>,
     /// A background hook wanted to be heard while something ran.
     rewake_later: bool,
+    /// What waits for the transcript.
+    asides: Vec<Aside>,
     ending: bool,
     /// Until when the end waits for background agents.
     deadline: Option<tokio::time::Instant>,
@@ -272,6 +293,7 @@ pub(crate) fn start(conversation: Conversation) -> SessionHandle {
         running: None,
         compact_later: None,
         rewake_later: false,
+        asides: Vec::new(),
         ending: false,
         deadline: None,
         idle: true,
@@ -297,6 +319,7 @@ impl Actor {
                 self.rewoken();
             }
             if self.running.is_none() {
+                self.keep_asides().await;
                 self.start_next();
             }
             let owes = self.shared.session.agents.owes_an_end();
@@ -333,6 +356,7 @@ impl Actor {
                 op = self.ops.recv(), if !self.deserted => match op {
                     Some(Message::Op(op)) => self.handle(op).await,
                     Some(Message::Heard(sender)) => drop(sender.send(())),
+                    Some(Message::Aside(aside)) => self.asides.push(aside),
                     None => {
                         self.ending = true;
                         self.deserted = true;
@@ -364,6 +388,21 @@ impl Actor {
                 }
                 true
             }
+        }
+    }
+
+    /// Writes what waits for the transcript. A session in which nothing was said has none.
+    async fn keep_asides(&mut self) {
+        if self.asides.is_empty() {
+            return;
+        }
+        let mut conversation = self.conversation.lock().await;
+        if conversation.tip.is_none() && self.shared.inbox.queue.lock().is_empty() {
+            return;
+        }
+        for aside in self.asides.drain(..) {
+            let record = aside.record(&conversation.records, conversation.tip);
+            conversation.append(record);
         }
     }
 
@@ -542,6 +581,11 @@ impl Actor {
             self.shared.integrations.mcp.shut_down(),
             self.shared.integrations.language.servers.shut_down(),
         );
+        for command in self.shared.tools.shell.background().list() {
+            if let Some(text) = command.at_session_end() {
+                self.shared.events.notice(NoticeLevel::Warning, text);
+            }
+        }
         self.shared.tools.shell.shut_down().await;
         let reason = self.shared.session.background.end_reason();
         self.shared.hooks.session_end(reason.name()).await;

@@ -7,6 +7,7 @@
 
 use crate::conversation::ConversationShared;
 use crate::open::options::SessionOptions;
+use crate::session::monitors::{self, Monitors};
 use lathe_extensions::plugins::{LoadedPlugins, load};
 use lathe_extensions::{AgentCatalog, OutputStyles};
 use lathe_hooks::{HookRegistry, HookSource, SourceHandle};
@@ -23,6 +24,7 @@ pub(crate) struct Plugins {
     named: RwLock<Named>,
     loaded: RwLock<Arc<LoadedPlugins>>,
     hooks: Mutex<Vec<SourceHandle>>,
+    pub(super) monitors: Monitors,
     /// Held while plugins are loaded again: the last call decides what the session has.
     reloading: Mutex<()>,
 }
@@ -57,6 +59,7 @@ impl Plugins {
             named: RwLock::new(named),
             loaded: RwLock::new(Arc::new(loaded)),
             hooks: Mutex::default(),
+            monitors: Monitors::new(options.interactive),
             reloading: Mutex::default(),
         }
     }
@@ -192,5 +195,6 @@ pub(crate) fn reload(shared: &Arc<ConversationShared>) -> Arc<LoadedPlugins> {
         .integrations
         .mcp
         .set_plugins(plugins.servers_of(&fresh));
+    monitors::start(shared);
     fresh
 }

@@ -4,6 +4,7 @@ use super::{Extensions, Use};
 use crate::call::{CallEnvironment, Stage};
 use crate::conversation::records::reminder;
 use crate::conversation::{Conversation, ConversationShared, RunningTurn};
+use crate::session::monitors;
 use crate::turn::frozen;
 use crate::turn::models;
 use lathe_extensions::expand::{Segment, expand};
@@ -107,6 +108,7 @@ impl ConversationShared {
         }
         let text = text.trim_end().to_owned();
         self.integrations.extensions.note_use(&skill.name, &text);
+        monitors::skill_used(self, &skill.name);
         Ok(text)
     }
 

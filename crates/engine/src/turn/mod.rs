@@ -4,6 +4,7 @@
 //! module carries it out.
 
 pub mod decide;
+mod display;
 pub(crate) mod frozen;
 pub(crate) mod guard;
 pub(crate) mod models;
@@ -22,6 +23,7 @@ use crate::skills::using;
 use crate::turn::decide::{
     Continue, Done, LoopState, MAX_STOP_HOOK_OBJECTIONS, Transition, decide, gate, token_gate,
 };
+use crate::turn::display::Words;
 use crate::turn::frozen::Step;
 use crate::turn::report::Report;
 use lathe_model::ModelError;
@@ -114,7 +116,7 @@ impl Conversation {
             report.add(&mut step, state.last);
             let mut transition = decide(state, &self.fixed.limits, &step.outcome);
             if transition == Transition::Done(Done::Completed)
-                && let Some(next) = self.before_stop(turn, state, &report.text).await
+                && let Some(next) = self.before_stop(turn, state, &report.text.said).await
             {
                 transition = next;
             }
@@ -208,7 +210,7 @@ impl Conversation {
                         .to_owned(),
                 });
                 self.rewind_to(base);
-                report.text.clear();
+                report.text = Words::default();
             }
             Continue::OutputResumed => {
                 let record = self.records.meta(self.tip, GO_ON);

@@ -3,6 +3,7 @@
 use crate::conversation::{Conversation, RunningTurn, extraction, magic_docs, notes};
 use crate::session::handles::side_questions;
 use crate::turn::decide::{CallEnding, Continue, Done, LoopState, StepOutcome};
+use crate::turn::display::Words;
 use crate::turn::step::StepReport;
 use lathe_model::ModelError;
 use lathe_protocol::content::{Content, ContentBlock};
@@ -21,7 +22,7 @@ const INTERRUPTED_IN_TOOLS: &str = "[Request interrupted by user for tool use]";
 pub(super) struct Report {
     started: Instant,
     origin: Option<Value>,
-    pub(super) text: String,
+    pub(super) text: Words,
     stop_reason: Option<StopReason>,
     pub(super) error: Option<ModelError>,
     deferred: Option<Value>,
@@ -45,7 +46,7 @@ impl Report {
         Self {
             started: Instant::now(),
             origin,
-            text: String::new(),
+            text: Words::default(),
             stop_reason: None,
             error: None,
             deferred: None,
@@ -62,11 +63,8 @@ impl Report {
         if !text.is_empty() {
             match last {
                 // An answer in several pieces: the pieces before belong to it.
-                Some(Continue::OutputResumed) => self.text.push_str(&text),
-                Some(Continue::Paused) if !self.text.is_empty() => {
-                    self.text.push('\n');
-                    self.text.push_str(&text);
-                }
+                Some(Continue::OutputResumed) => self.text.push("", &text),
+                Some(Continue::Paused) if !self.text.is_empty() => self.text.push("\n", &text),
                 _ => self.text = text,
             }
         }
@@ -166,7 +164,7 @@ impl Report {
                     | TerminalReason::StopHookPrevented
                     | TerminalReason::ToolDeferred
             ),
-            text: std::mem::take(&mut self.text),
+            text: std::mem::take(&mut self.text.shown),
             errors: Vec::new(),
             num_turns: state.model_calls,
             api_error_status: None,

@@ -12,8 +12,9 @@ use crate::conversation::extraction;
 use crate::conversation::magic_docs;
 use crate::conversation::model_switch::tell_takeover;
 use crate::conversation::records::{FailedRequest, reminder};
-use crate::conversation::{Conversation, Role, RunningTurn};
+use crate::conversation::{Conversation, RunningTurn};
 use crate::turn::decide::{CallEnding, Failure, Phase, StepOutcome, StructuredOutcome};
+use crate::turn::display::{self, Words};
 use crate::turn::frozen::Step;
 use crate::turn::guard::Verdict;
 use futures::StreamExt as _;
@@ -42,7 +43,7 @@ pub(crate) struct StepReport {
     /// The error behind a failure.
     pub(crate) error: Option<ModelError>,
     /// The text of the answer.
-    pub(crate) text: String,
+    pub(crate) text: Words,
     pub(crate) stop_reason: Option<StopReason>,
     /// The records of the answer and its results.
     pub(crate) records: Vec<RecordId>,
@@ -66,7 +67,7 @@ struct Attempt {
     /// ended and what it cost, which belongs into the record.
     held: Option<Held>,
     ending: Option<CallEnding>,
-    texts: Vec<String>,
+    texts: Vec<Words>,
     /// The calls with their results, for a hook that wants them together.
     batch: Vec<serde_json::Value>,
     /// Whether the model learns of the effects of a withdrawn attempt.
@@ -213,7 +214,7 @@ impl Conversation {
         StepReport {
             outcome: StepOutcome::Failed(failure),
             error: Some(error),
-            text: String::new(),
+            text: Words::default(),
             stop_reason: None,
             records: Vec::new(),
             structured: None,
@@ -271,7 +272,7 @@ impl Conversation {
                 self.shared.events.send(Event::Requesting);
             }
             Delivery::Event(event) => {
-                self.take_event(attempt, event, amendment).await?;
+                self.take_event(turn, attempt, event, amendment).await?;
                 // A face that reads slowly holds the stream back, but never a cancellation.
                 if self.shared.events.is_full() {
                     tokio::select! {
@@ -332,6 +333,7 @@ impl Conversation {
 
     async fn take_event(
         &mut self,
+        turn: &RunningTurn,
         attempt: &mut Attempt,
         event: StreamPiece,
         amendment: &Amendment,
@@ -344,7 +346,8 @@ impl Conversation {
             // held up by it.
             self.shared.tools.shell.prepare();
         }
-        let completed = if self.shared.events.wants_pieces() {
+        let withheld = display::is_withheld(&self.shared, &event.event);
+        let completed = if self.shared.events.wants_pieces() && !withheld {
             let event = Arc::new(event);
             self.shared.events.send(Event::Stream {
                 event: event.clone(),
@@ -356,20 +359,27 @@ impl Conversation {
         };
         self.keep_held(attempt).await;
         if let Some(completed) = completed.filter(|completed| !completed.block.is_blank()) {
-            self.hold(attempt, completed, amendment);
+            self.hold(turn, attempt, completed, amendment).await;
         }
         Ok(())
     }
 
     /// Shows a block that is complete, and keeps it back for a moment.
-    fn hold(&mut self, attempt: &mut Attempt, completed: CompletedBlock, amendment: &Amendment) {
+    async fn hold(
+        &mut self,
+        turn: &RunningTurn,
+        attempt: &mut Attempt,
+        completed: CompletedBlock,
+        amendment: &Amendment,
+    ) {
         let Some(header) = attempt.assembler.header() else {
             return;
         };
         let parent = attempt.blocks.last().copied().or(attempt.base);
-        if let ContentBlock::Text(text) = &completed.block {
-            attempt.texts.push(text.text.clone());
-        }
+        let said = match &completed.block {
+            ContentBlock::Text(text) => Some(text.text.clone()),
+            _ => None,
+        };
         let call = match &completed.block {
             ContentBlock::ToolUse(call) => Some((call.clone(), completed.tool_input)),
             _ => None,
@@ -380,10 +390,18 @@ impl Conversation {
         self.shared.note_folder(&mut record);
         attempt.blocks.push(record.uuid);
         attempt.records.push(record.uuid);
-        self.shared.events.send(Event::Record {
-            record: Arc::new(record.clone()),
-            parent_tool_use_id: self.parent_tool_use_id.clone(),
-        });
+        let shown = display::of_block(&self.shared, turn, &record).await;
+        if let Some(said) = said {
+            let shown = shown.as_ref().and_then(|record| record.message.as_ref());
+            let shown = shown.map(RecordMessage::text).unwrap_or_default();
+            attempt.texts.push(Words { said, shown });
+        }
+        if let Some(record) = shown {
+            self.shared.events.send(Event::Record {
+                record,
+                parent_tool_use_id: self.parent_tool_use_id.clone(),
+            });
+        }
         attempt.held = Some(Held {
             record,
             call,
@@ -471,15 +489,6 @@ impl Conversation {
             let batch = std::mem::take(&mut attempt.batch);
             self.shared.hooks.post_tool_batch(batch).await;
         }
-        if let (Some(message), Role::Main { .. }) = (attempt.blocks.last(), &self.shared.role)
-            && !attempt.texts.is_empty()
-        {
-            let text = attempt.texts.join("\n");
-            self.shared
-                .hooks
-                .message_display(turn.prompt, *message, &text)
-                .await;
-        }
         let mut stop_reason = None;
         if let Some(header) = attempt.assembler.header().cloned() {
             self.ledger
@@ -504,7 +513,7 @@ impl Conversation {
                 ending: attempt.ending,
             },
             error: None,
-            text: attempt.texts.join("\n"),
+            text: Words::of_blocks(&attempt.texts),
             stop_reason,
             records: attempt.records,
             structured,
@@ -705,9 +714,11 @@ impl Conversation {
         if let Some(partial) = unfinished
             && let Some(block) = partial.content.get(attempt.blocks.len()).cloned()
         {
-            attempt
-                .texts
-                .push(joined_text(std::slice::from_ref(&block)));
+            let said = joined_text(std::slice::from_ref(&block));
+            let is_hidden = display::is_for_hooks(&self.shared);
+            let shown = if is_hidden { "" } else { &said };
+            let shown = shown.to_owned();
+            attempt.texts.push(Words { said, shown });
             let parent = attempt.blocks.last().copied().or(attempt.base);
             let parent = if attempt.executor.count() > 0 {
                 self.tip
@@ -717,12 +728,19 @@ impl Conversation {
             let mut record = self.records.assistant(parent, &partial, block);
             self.give_own_id(&mut attempt, &mut record);
             record.extra.insert("aborted".into(), true.into());
-            self.append(record);
+            if is_hidden {
+                self.shared.note_folder(&mut record);
+                let uuid = record.uuid;
+                self.take_in(Record::Message(Box::new(record)));
+                self.tip = Some(uuid);
+            } else {
+                self.append(record);
+            }
         }
         StepReport {
             outcome: StepOutcome::Cancelled(phase),
             error: None,
-            text: attempt.texts.join("\n"),
+            text: Words::of_blocks(&attempt.texts),
             stop_reason: None,
             records: attempt.records,
             structured: None,

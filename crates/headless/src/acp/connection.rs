@@ -347,6 +347,7 @@ impl Shared {
             }
         }
         let answer = session.opened();
+        opened.events.for_people();
         let follow = session.clone().follow(opened.events, {
             // Calls of the replay are over; what is live begins anew.
             Updates::new(able)

@@ -103,6 +103,10 @@ pub(crate) struct OutputArguments {
     )]
     pub(crate) output_last_message: Option<PathBuf>,
 
+    /// Let commands in the background run on after the end. Without it they end with the session, and are named.
+    #[arg(long, requires = "print", help_heading = "Output")]
+    pub(crate) keep_background: bool,
+
     /// An image for the prompt. Repeatable.
     #[arg(short = 'i', long, value_name = "FILE", help_heading = "Output")]
     pub(crate) image: Vec<PathBuf>,

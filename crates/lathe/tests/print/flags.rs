@@ -279,3 +279,37 @@ fn plugin_i_installs() {
         output.stderr
     );
 }
+
+#[test]
+fn commands_in_the_background_end_with_the_session_unless_the_flag_keeps_them() {
+    let command = "setsid sh -c 'until [ -e stop ]; do sleep 0.05; done; touch stopped' & echo up";
+    let start = json!({"command": command, "run_in_background": true});
+    for kept in [false, true] {
+        let server = server([
+            Reply::tool_use("Bash", start.clone()),
+            Reply::text("It runs."),
+        ]);
+        let home = TestHome::with_server(&server);
+        let mut arguments = vec!["-p", "go", "--allowedTools", "Bash", "--no-sandbox"];
+        arguments.extend(kept.then_some("--keep-background"));
+        let output = home.run(arguments, "");
+        assert_eq!(output.code(), Some(0), "{output:#?}");
+        assert_eq!(output.stdout, "It runs.\n");
+        if kept {
+            assert!(
+                output.stderr.contains("Kept running: setsid"),
+                "{output:#?}"
+            );
+            home.write("stop", "");
+            let start = std::time::Instant::now();
+            while !home.project().join("stopped").exists() {
+                assert!(start.elapsed() < lathe_testkit::HANG_LIMIT, "it was ended");
+                std::thread::yield_now();
+            }
+        } else {
+            let named = output.stderr.contains("Ended with the session: setsid");
+            assert!(named, "{output:#?}");
+            lathe_testkit::processes::assert_none_left(&home);
+        }
+    }
+}

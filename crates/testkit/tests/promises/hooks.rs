@@ -374,3 +374,22 @@ fn a_hook_changes_the_answer_that_a_server_gets() {
     assert_eq!(heard[1]["action"], "accept");
     assert_eq!(heard[1]["content"]["clock"], "cuckoo");
 }
+
+#[test]
+fn what_a_hook_shows_instead_is_in_messages_and_results_and_not_in_the_transcript() {
+    let answer = r#"cat > /dev/null; echo '{"hookSpecificOutput": {"hookEventName": "MessageDisplay", "displayContent": "[hidden]"}}'"#;
+    let settings = hook("MessageDisplay", answer);
+    let stop = hook("Stop", LOG)["hooks"]["Stop"].clone();
+    let mut settings = settings;
+    settings["hooks"]["Stop"] = stop;
+    let arguments = ["--output-format", "stream-json", "--verbose"];
+    let run = run_with(&[], &settings, vec![Reply::text("the secret")], &arguments);
+    let frames = run.output.frames();
+    let message = frames.iter().find(|it| it["type"] == "assistant").unwrap();
+    assert_eq!(message["message"]["content"][0]["text"], "[hidden]");
+    assert_eq!(run.output.result()["result"], "[hidden]");
+    assert_eq!(heard(&run.home)[0]["last_assistant_message"], "the secret");
+    let file = lathe_testkit::transcript::of_home(&run.home).remove(0);
+    let text = std::fs::read_to_string(file).unwrap();
+    assert!(text.contains("the secret") && !text.contains("[hidden]"));
+}

@@ -161,3 +161,41 @@ fn states_and_checkpoints_are_given_to_hosts_that_say_so() {
     let name = "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING";
     assert!(rewinds(TestHome::with_server(&server).variable(name, "1")));
 }
+
+#[test]
+fn an_edit_that_a_person_changed_says_so() {
+    let edit =
+        |old: &str, new: &str| json!({"file_path": "a", "old_string": old, "new_string": new});
+    let server = lathe_testkit::server([
+        Reply::tool_use("Read", json!({"file_path": "a"})),
+        Reply::tool_use("Edit", edit("one", "two")),
+        Reply::tool_use("Edit", edit("three", "four")),
+        Reply::text("done"),
+    ]);
+    let home = TestHome::with_server(&server);
+    home.write("a", "one\n");
+    let mut host = StreamJson::start(&home, ["--permission-prompt-tool", "stdio"]);
+    host.control(&json!({"subtype": "initialize"}));
+    host.prompt("go");
+    let mut said = Vec::new();
+    let mut wait = |host: &mut StreamJson, fits: &dyn Fn(&Value) -> bool| {
+        host.wait_for(|frame| {
+            said.extend(frame["tool_use_result"]["userModified"].as_bool());
+            fits(frame)
+        })
+    };
+    for change in [Some(edit("one", "three")), None] {
+        let asked = wait(&mut host, &|frame| {
+            frame["request"]["subtype"] == "can_use_tool"
+        });
+        let input = change.unwrap_or_else(|| asked["request"]["input"].clone());
+        host.send(&json!({"type": "control_response", "response": {
+            "subtype": "success", "request_id": asked["request_id"],
+            "response": {"behavior": "allow", "updatedInput": input},
+        }}));
+    }
+    wait(&mut host, &|frame| frame["type"] == "result");
+    let _ = host.close();
+    assert_eq!(said, [true, false]);
+    assert_eq!(home.read("a"), "four\n");
+}

@@ -127,3 +127,176 @@ fn an_agent_is_shown_in_the_color_of_its_file() {
         })
     });
 }
+
+#[test]
+fn a_hook_puts_what_a_person_sees_into_other_words() {
+    let server = server([
+        lathe_scripted::Reply::text("The key is ABC123 and opens the tower."),
+        lathe_scripted::Reply::text("Nobody needs to see this."),
+        lathe_scripted::Reply::text("The end."),
+    ]);
+    let script = r#"input=$(cat)
+case "$input" in
+  *ABC123*) say="The key is [hidden]." ;;
+  *Nobody*) say="" ;;
+  *) exit 0 ;;
+esac
+printf '{"hookSpecificOutput": {"hookEventName": "MessageDisplay", "displayContent": "%s"}}' "$say""#;
+    let hook = json!([{"hooks": [{"type": "command", "command": "bash hide.sh"}]}]);
+    let home = home_with(&json!({"hooks": {"MessageDisplay": hook}})).server(&server);
+    home.write("hide.sh", script);
+    let mut terminal = home.terminal([] as [&str; 0], 100, 30);
+    terminal.say("where is it");
+    terminal.wait_for("The key is [hidden].");
+    terminal.say("and now");
+    until("the second answer", || server.message_requests().len() == 2);
+    terminal.say("the last");
+    terminal.wait_for("The end.");
+    let drawn = terminal.raw();
+    assert!(!drawn.contains("ABC123") && !drawn.contains("Nobody needs"));
+    terminal.leave();
+    // The model and the transcript have its own words.
+    let sent = server.message_requests()[2].body["messages"].to_string();
+    assert!(sent.contains("ABC123") && sent.contains("Nobody needs"));
+    let file = lathe_testkit::transcript::of_home(&home).remove(0);
+    assert!(std::fs::read_to_string(file).unwrap().contains("ABC123"));
+}
+
+#[test]
+fn a_switch_of_the_model_that_a_hook_asks_about_is_confirmed() {
+    let server = chatty();
+    let ask = r#"echo '{"hookSpecificOutput": {"hookEventName": "PreModelSwitch", "permissionDecision": "ask", "permissionDecisionReason": "it costs more"}}'"#;
+    let hook = json!([{"hooks": [{"type": "command", "command": ask}]}]);
+    let home = home_with(&json!({"model": "claude-sonnet-4-5", "hooks": {"PreModelSwitch": hook}}))
+        .server(&server);
+    let mut terminal = home.terminal([] as [&str; 0], 100, 30);
+    terminal.say("/model haiku");
+    terminal.wait_for("it costs more");
+    terminal.send("\x1b[B\r");
+    terminal.wait_for("the model stays as it was");
+    terminal.say("/model haiku");
+    terminal.wait_for("Switch to haiku?");
+    terminal.send("\r");
+    terminal.wait_for("model: claude-haiku");
+    terminal.say("hi");
+    terminal.wait_for("fine");
+    terminal.leave();
+    assert!(server.message_requests()[0].model().contains("haiku"));
+}
+
+/// A plugin with a theme and two monitors.
+fn sky(home: &TestHome) {
+    home.write(
+        "sky/.claude-plugin/plugin.json",
+        json!({"name": "sky", "experimental": {"themes": "./looks/"}}).to_string(),
+    );
+    let theme =
+        json!({"name": "Night", "base": "dark", "overrides": {"promptBorder": "rgb(1,2,3)"}});
+    home.write("sky/looks/night.json", theme.to_string());
+    home.write(
+        "sky/skills/watch/SKILL.md",
+        "---\nname: watch\ndescription: watches\n---\nWatch.\n",
+    );
+    let waits = "\"${CLAUDE_PLUGIN_ROOT}\"/wait.sh";
+    let monitors = json!([
+        {"name": "moon", "command": format!("{waits} rise moon"), "description": "the moon"},
+        {"name": "stars", "command": format!("{waits} rise stars"), "description": "the stars",
+            "when": "on-skill-invoke:watch"},
+    ]);
+    home.write("sky/monitors/monitors.json", monitors.to_string());
+    let script = home.write(
+        "sky/wait.sh",
+        "#!/bin/sh\nuntil [ -e \"$1-$2\" ]; do sleep 0.05; done\necho \"$2 is up\"\nsleep 300\n",
+    );
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(script, mode).unwrap();
+}
+
+#[test]
+fn a_plugins_theme_can_be_chosen() {
+    let server = chatty();
+    let home = home_with(&json!({"theme": "custom:sky:night"}))
+        .server(&server)
+        .variable("COLORTERM", "truecolor");
+    sky(&home);
+    let mut terminal = home.terminal(["--plugin-dir", "sky"], 100, 30);
+    terminal.wait_screen("the color of the theme", |screen| {
+        let (rows, columns) = screen.size();
+        (0..rows).any(|row| {
+            (0..columns).any(|column| {
+                let cell = screen.cell(row, column);
+                cell.is_some_and(|cell| cell.fgcolor() == vt100::Color::Rgb(1, 2, 3))
+            })
+        })
+    });
+    terminal.say("/theme");
+    terminal.wait_for("Night");
+    terminal.wait_for("plugin sky");
+    terminal.send("\x1b");
+    terminal.wait_gone("plugin sky");
+    terminal.leave();
+}
+
+#[test]
+fn lines_of_a_plugins_monitor_reach_the_model() {
+    let server = chatty();
+    let home = home_with(&json!({})).server(&server);
+    sky(&home);
+    let told = |what: &str| {
+        let requests = server.message_requests();
+        requests
+            .iter()
+            .any(|it| it.body["messages"].to_string().contains(what))
+    };
+    let mut terminal = home.terminal(["--plugin-dir", "sky"], 100, 30);
+    terminal.wait_for("❯");
+    home.write("rise-stars", "");
+    home.write("rise-moon", "");
+    until("the moon", || told("moon is up"));
+    assert!(!told("stars is up"));
+    terminal.say("/sky:watch");
+    until("the stars", || told("stars is up"));
+    terminal.leave();
+    lathe_testkit::processes::assert_none_left(&home);
+    // Nobody sits in front of a script.
+    let printed = home.run(["-p", "hi", "--plugin-dir", "sky"], "");
+    assert_eq!(printed.code(), Some(0), "{}", printed.stderr);
+    assert!(!printed.stderr.contains("wait.sh"), "{}", printed.stderr);
+}
+
+#[test]
+fn a_daemon_is_named_at_the_end_and_ended_or_kept() {
+    let command = "until [ -e stop ]; do sleep 0.05; done; touch stopped";
+    let start = json!({"command": format!("setsid sh -c '{command}' & echo up"), "run_in_background": true});
+    for kept in [false, true] {
+        let server = server([
+            lathe_scripted::Reply::tool_use("Bash", start.clone()),
+            lathe_scripted::Reply::text("it runs"),
+        ]);
+        let home = home_with(&json!({})).server(&server);
+        let mut terminal = home.terminal(["--allowedTools", "Bash", "--no-sandbox"], 100, 30);
+        terminal.say("go");
+        terminal.wait_for("it runs");
+        terminal.say("/exit");
+        terminal.wait_for("Work goes on in the background");
+        terminal.wait_for("command: setsid sh -c");
+        terminal.send(if kept { "\x1b[B\r" } else { "\r" });
+        assert!(terminal.ended().success());
+        let words = if kept {
+            "Kept running: setsid"
+        } else {
+            "Ended with the session: setsid"
+        };
+        assert!(
+            terminal.everything().contains(words),
+            "{}",
+            terminal.everything()
+        );
+        if kept {
+            home.write("stop", "");
+            until("it goes on", || home.project().join("stopped").exists());
+        } else {
+            lathe_testkit::processes::assert_none_left(&home);
+        }
+    }
+}

@@ -65,3 +65,50 @@ fn a_request_that_is_repeated_leaves_a_line() {
         .unwrap();
     assert_eq!(answer["parentUuid"], error["uuid"]);
 }
+
+#[test]
+fn commands_that_the_session_answers_leave_lines_that_no_request_carries() {
+    let server = super::chatty();
+    let home = TestHome::with_server(&server);
+    let mut session = lathe_testkit::StreamJson::start(&home, [] as [&str; 0]);
+    for prompt in ["/effort high", "hi", "/add-dir", "again"] {
+        session.prompt(prompt);
+        session.wait_for_result();
+    }
+    let _ = session.close();
+    let records = records(&home);
+    let lines: Vec<&str> = records
+        .iter()
+        .filter(|record| record["subtype"] == "local_command")
+        .map(|record| record["content"].as_str().unwrap())
+        .collect();
+    assert_eq!(lines.len(), 4, "{lines:?}");
+    assert!(lines[0].contains("<command-name>/effort</command-name>"));
+    assert!(lines[0].contains("<command-args>high</command-args>"));
+    assert!(lines[1].starts_with("<local-command-stdout>The effort is high"));
+    assert!(lines[2].contains("/add-dir"));
+    // They stand in the chain: what follows hangs off them.
+    let chained = records
+        .iter()
+        .filter(|record| record["type"] == "user" && record["isMeta"] != true);
+    for prompt in chained {
+        let parent = records
+            .iter()
+            .find(|record| record["uuid"] == prompt["parentUuid"])
+            .unwrap();
+        assert_eq!(parent["subtype"], "local_command", "{prompt}");
+    }
+    let requests = server.message_requests();
+    assert!(
+        !requests
+            .last()
+            .unwrap()
+            .body
+            .to_string()
+            .contains("local-command-stdout")
+    );
+    let resumed = home.run(["-p", "more", "--continue"], "");
+    assert_eq!(resumed.code(), Some(0), "{}", resumed.stderr);
+    let last = server.message_requests().pop().unwrap();
+    assert_eq!(last.body["messages"].as_array().unwrap().len(), 5);
+}

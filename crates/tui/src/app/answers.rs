@@ -138,6 +138,7 @@ fn chosen(app: &mut App, purpose: Purpose, value: &str) {
         }
         Purpose::Hooks => hooks::show(app, value),
         Purpose::KeyHelper => login::set_helper(app, value),
+        Purpose::Leave => commands::exit::answered(app, value),
         Purpose::Login => login::chosen(app, value),
         Purpose::Logout => logout::chosen(app, value),
         Purpose::Marketplace { name } => plugin::marketplace_act(app, value, &name),
@@ -147,6 +148,9 @@ fn chosen(app: &mut App, purpose: Purpose, value: &str) {
         Purpose::Memory { text } => remember::write(app, &text, value),
         Purpose::Mode => mode::run(app, value),
         Purpose::Model => commands::model::run(app, value, SwitchSource::Picker),
+        Purpose::ModelSwitch { wanted, source } => {
+            commands::model::confirmed(app, &wanted, source, value);
+        }
         Purpose::OutputStyle => output_style::run(app, value),
         Purpose::PermissionRule => permissions::rule_chosen(app, value),
         Purpose::Plugin { id } => plugin::act(app, value, &id),
@@ -179,6 +183,7 @@ fn other_key(app: &mut App, purpose: Purpose, value: &str, key: char) {
         (Purpose::Agents, 'o') => agents::show(app, value),
         (Purpose::Skills, 'o') => skills::show(app, value),
         (Purpose::Tasks, 'x') => tasks::stop(app, value),
+        (Purpose::Tasks, 'k') => tasks::keep(app, value),
         (Purpose::TaskOutput { id }, 'x') => tasks::stop(app, &id),
         (Purpose::TaskOutput { id }, 'r') => tasks::show_output(app, &id),
         _ => {}

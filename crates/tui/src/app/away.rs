@@ -109,7 +109,11 @@ pub(crate) fn came_back(app: &mut App) {
 pub(crate) fn tell(app: &mut App, question: u64, text: &str) {
     if app.alarms.away.answered(question) {
         let words: Vec<&str> = text.split_whitespace().collect();
-        app.remark(format!("While you were away: {}", words.join(" ")));
+        let words = words.join(" ");
+        if let Some(session) = &app.engine.handle {
+            session.note_away_summary(&words);
+        }
+        app.remark(format!("While you were away: {words}"));
     }
 }
 

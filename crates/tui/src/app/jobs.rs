@@ -6,7 +6,9 @@ use crate::prompt::completion::FileIndex;
 use crate::prompt::history::History;
 use crate::prompt::keymap::{self, Keymap};
 use futures::FutureExt as _;
-use lathe_engine::{LoadedSettings, OpenError, Opened, SessionHandle, SessionOptions, SwitchError};
+use lathe_engine::{
+    LoadedSettings, OpenError, Opened, SessionHandle, SessionOptions, SwitchError, SwitchSource,
+};
 use lathe_extensions::plugins::{PluginError, Prepared};
 use lathe_hooks::HelperError;
 use lathe_protocol::record::{MessageRecord, Record};
@@ -63,6 +65,7 @@ pub(crate) enum JobResult {
     /// The model was switched, or why not.
     ModelSwitched {
         wanted: String,
+        source: SwitchSource,
         done: Result<String, SwitchError>,
     },
     /// A summary of the time the user was away.

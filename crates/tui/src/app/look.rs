@@ -2,11 +2,14 @@
 
 use crate::render::style::ColorDepth;
 use crate::render::theme::Theme;
+use crate::render::theme_files::ThemeFile;
 use lathe_settings::Environment;
 
 pub(crate) struct Appearance {
     pub(crate) theme: Theme,
     pub(crate) theme_name: String,
+    /// The themes of plugins; known when the session is open.
+    pub(crate) plugin_themes: Vec<ThemeFile>,
     pub(crate) light_background: bool,
     pub(crate) depth: ColorDepth,
     pub(crate) reduced_motion: bool,
@@ -24,6 +27,7 @@ impl Appearance {
         Self {
             theme: Theme::built_in("auto", light_background),
             theme_name: "auto".to_owned(),
+            plugin_themes: Vec::new(),
             light_background,
             depth: ColorDepth::detect(variable),
             reduced_motion: false,

@@ -70,6 +70,9 @@ impl App {
         self.conversation.cells.clear();
         self.conversation.todos.clear();
         self.remark(words);
+        for words in crate::commands::exit::last_words(self) {
+            self.remark(words);
+        }
         self.conversation.cells.clear();
         self.reopen();
     }
@@ -170,9 +173,11 @@ impl App {
             JobResult::Suggestion { question, text } => {
                 self.prompt.suggestion.answered(question, text);
             }
-            JobResult::ModelSwitched { wanted, done } => {
-                crate::commands::model::switched(self, wanted, done);
-            }
+            JobResult::ModelSwitched {
+                wanted,
+                source,
+                done,
+            } => crate::commands::model::switched(self, wanted, source, done),
             JobResult::AwaySummary { question, text } => away::tell(self, question, &text),
             JobResult::Watching(watching) => self.settings.watching = Some(*watching),
             JobResult::FilesTouched => watching::touched(self),
@@ -245,8 +250,10 @@ impl App {
         self.session.spending =
             crate::app::spending::Spending::since(cost, self.settings.cost_threshold);
         self.engine.handle = Some(opened.session);
+        opened.events.for_people();
         self.engine.events = Some(opened.events);
         self.exit.failure = None;
+        settings::plugins_loaded(self);
         if records.is_empty() {
             welcome::say(self);
         }

@@ -4,6 +4,7 @@ use crate::app::App;
 use crate::app::watching::{Contents, Watching};
 use crate::prompt::editor::vim::Vim;
 use crate::render::theme::Theme;
+use crate::render::theme_files::{self, ThemeFile};
 use lathe_protocol::event::NoticeLevel;
 use lathe_settings::Source;
 use lathe_settings::Variable;
@@ -170,11 +171,39 @@ fn announce(app: &mut App, value: &Value) {
 }
 
 pub(crate) fn set_theme(app: &mut App, name: &str) {
-    let (theme, problems) = Theme::load(name, app.look.light_background, &app.places.config_home);
+    let (theme, problems) = Theme::load(name, app.look.light_background, &theme_files(app));
     app.look.theme = theme;
     name.clone_into(&mut app.look.theme_name);
+    if theme_files::is_of_plugin(name) && app.engine.handle.is_none() {
+        // Its plugin is known when the session is open.
+        return;
+    }
     for problem in problems {
         app.warn(problem);
+    }
+}
+
+/// The themes that are in files.
+pub(crate) fn theme_files(app: &App) -> Vec<ThemeFile> {
+    let homes = [&app.places.config_home];
+    let mut files = theme_files::own(homes.into_iter().chain(&app.places.claude_home));
+    files.extend(app.look.plugin_themes.iter().cloned());
+    files
+}
+
+/// Plugins were loaded: their themes can be chosen, and the one that settings name takes effect.
+pub(crate) fn plugins_loaded(app: &mut App) {
+    let Some(session) = &app.engine.handle else {
+        return;
+    };
+    let plugins = session.plugins().loaded();
+    let contributions = plugins.plugins.iter().map(|plugin| &plugin.contribution);
+    app.look.plugin_themes = contributions
+        .flat_map(|plugin| theme_files::of_plugin(&plugin.name, &plugin.session.themes))
+        .collect();
+    let name = app.look.theme_name.clone();
+    if theme_files::is_of_plugin(&name) {
+        set_theme(app, &name);
     }
 }
 

@@ -9,6 +9,7 @@
 use crate::app::jobs::JobResult;
 use crate::app::{App, settings};
 use crate::prompt::keymap::Keymap;
+use crate::render::theme_files;
 use lathe_settings::folder_watcher::FolderWatcher;
 use notify::RecursiveMode;
 use std::collections::BTreeMap;
@@ -123,9 +124,9 @@ pub(crate) fn read_when_due(app: &mut App, now: Instant) {
 /// The watched files were read: what differs takes effect.
 pub(crate) fn read(app: &mut App, now: Contents) {
     let config_home = app.places.config_home.clone();
-    let theme = config_home
-        .join("themes")
-        .join(format!("{}.json", app.look.theme_name));
+    let files = settings::theme_files(app);
+    let theme = theme_files::find(&files, &app.look.theme_name);
+    let theme = theme.map_or_else(PathBuf::new, |file| file.path.clone());
     let differs = |path: &Path| app.settings.known_files.get(path) != now.get(path);
     let (theme_differs, keys_differ) = (differs(&theme), differs(&key_file(&config_home)));
     app.settings.known_files = now;

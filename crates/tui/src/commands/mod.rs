@@ -79,8 +79,6 @@ pub(crate) struct CommandState {
     pub(crate) project_servers: Vec<(String, serde_json::Value)>,
     /// Whether it was said what this is.
     pub(crate) welcomed: bool,
-    /// Whether it was said that leaving stops work in the background.
-    pub(crate) warned_of_exit: bool,
     /// A plugin that was fetched and waits for the user's confirmation.
     pub(crate) prepared_plugin: Option<Box<Prepared>>,
 }
@@ -203,6 +201,7 @@ pub(crate) fn run(app: &mut App, name: &str, arguments: &str) {
 /// Runs a built-in command. The engine answers those that need no view of their own.
 fn run_builtin(app: &mut App, command: BuiltinCommand, arguments: &str) {
     use BuiltinCommand as C;
+    note(app, command, arguments);
     match command {
         C::AddDir => add_dir::run(app, arguments),
         C::Agents => agents::run(app),
@@ -258,6 +257,20 @@ fn run_builtin(app: &mut App, command: BuiltinCommand, arguments: &str) {
     }
 }
 
+/// Notes a command in the transcript, unless it leads out of the session.
+fn note(app: &App, command: BuiltinCommand, arguments: &str) {
+    use BuiltinCommand as C;
+    let leads_out = matches!(
+        command,
+        C::Clear | C::Exit | C::Fork | C::Resume | C::Rewind | C::Compact
+    );
+    if let Some(session) = &app.engine.handle
+        && !leads_out
+    {
+        session.note_command(command.name(), arguments, None);
+    }
+}
+
 /// Crashes on purpose, for the tests. Not in release builds.
 #[cfg(debug_assertions)]
 #[expect(clippy::panic, reason = "the tests need a crash")]
@@ -309,6 +322,9 @@ pub(crate) fn answered_by_engine(app: &mut App, command: BuiltinCommand, argumen
         }
         Some(CommandOutcome::Prompt) => send_as_prompt(app, &command.qualified_name(), arguments),
         None => app.warn(format!("{command} did not answer in time.")),
+    }
+    if command == BuiltinCommand::ReloadPlugins {
+        crate::app::settings::plugins_loaded(app);
     }
     app.session.mode = app
         .engine

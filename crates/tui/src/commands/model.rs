@@ -9,26 +9,13 @@ use futures::FutureExt as _;
 use lathe_engine::{SwitchError, SwitchSource};
 
 pub(crate) fn run(app: &mut App, wanted: &str, source: SwitchSource) {
+    if !wanted.is_empty() {
+        switch(app, wanted, source, false);
+        return;
+    }
     let Some(session) = &app.engine.handle else {
         return;
     };
-    if !wanted.is_empty() {
-        let model = session.model();
-        let waits = model.has_switch_hooks();
-        let switching = model.switch_later(wanted.to_owned(), source);
-        let wanted = wanted.to_owned();
-        let switching = async move {
-            let done = switching.await;
-            JobResult::ModelSwitched { wanted, done }
-        };
-        if waits {
-            app.jobs.task(async move { Some(switching.await) });
-        } else if let Some(JobResult::ModelSwitched { wanted, done }) = switching.now_or_never() {
-            // Done before the next key: a prompt that follows goes to the new model.
-            switched(app, wanted, done);
-        }
-        return;
-    }
     let (known, name) = (session.model().known(), session.model().display_name());
     let present = known
         .iter()
@@ -41,9 +28,65 @@ pub(crate) fn run(app: &mut App, wanted: &str, source: SwitchSource) {
     app.layers.open(picker);
 }
 
-/// The model was switched, or a hook or the settings refused it.
-pub(crate) fn switched(app: &mut App, wanted: String, done: Result<String, SwitchError>) {
+fn switch(app: &mut App, wanted: &str, source: SwitchSource, confirmed: bool) {
+    let Some(session) = &app.engine.handle else {
+        return;
+    };
+    let model = session.model();
+    let waits = model.has_switch_hooks();
+    let switching = model.switch_later(wanted.to_owned(), source, confirmed);
+    let wanted = wanted.to_owned();
+    let switching = async move {
+        let done = switching.await;
+        JobResult::ModelSwitched {
+            wanted,
+            source,
+            done,
+        }
+    };
+    if waits {
+        app.jobs.task(async move { Some(switching.await) });
+    } else if let Some(JobResult::ModelSwitched {
+        wanted,
+        source,
+        done,
+    }) = switching.now_or_never()
+    {
+        // Done before the next key: a prompt that follows goes to the new model.
+        switched(app, wanted, source, done);
+    }
+}
+
+/// The answer to a hook's question whether the model is to be switched.
+pub(crate) fn confirmed(app: &mut App, wanted: &str, source: SwitchSource, answer: &str) {
+    if answer == "yes" {
+        switch(app, wanted, source, true);
+    } else {
+        app.remark("the model stays as it was");
+    }
+}
+
+/// The model was switched, or a hook or the settings refused it, or a hook wants it confirmed.
+pub(crate) fn switched(
+    app: &mut App,
+    wanted: String,
+    source: SwitchSource,
+    done: Result<String, SwitchError>,
+) {
     match done {
+        Err(SwitchError::Ask(reason)) => {
+            let items = vec![
+                Item::new("yes", "Switch", ""),
+                Item::new("no", "Keep the model", ""),
+            ];
+            let title = format!("Switch to {wanted}?");
+            let words =
+                crate::render::text::clean(&format!("A PreModelSwitch hook asks: {reason}"));
+            let picker = Picker::new(Purpose::ModelSwitch { wanted, source }, title, items)
+                .explained(vec![Line::plain(words)])
+                .unasked(!app.prompt.editor.is_empty());
+            app.layers.open_unasked(picker);
+        }
         Ok(model) => {
             app.session.model.clone_from(&model);
             // It is meant for what follows in this terminal, too: /clear and /fork don't take it back.

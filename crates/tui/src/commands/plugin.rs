@@ -147,6 +147,7 @@ pub(crate) fn changed(app: &mut App, report: Report) {
     if let Some(session) = &app.engine.handle {
         session.plugins().reload();
     }
+    crate::app::settings::plugins_loaded(app);
     app.report(report);
     // Refreshes a list that is shown.
     match app.layers.purpose() {

@@ -71,6 +71,22 @@ pub(crate) fn stop(app: &mut App, id: &str) {
     list(app, Some(&id));
 }
 
+/// Keeps a command when the session ends, or no longer.
+pub(crate) fn keep(app: &mut App, id: &str) {
+    let Some(session) = &app.engine.handle else {
+        return;
+    };
+    let tasks = session.tasks();
+    let is_kept = tasks
+        .commands()
+        .iter()
+        .any(|command| command.id.as_str() == id && command.is_kept);
+    if let Err(error) = tasks.keep(id, !is_kept) {
+        app.warn(error.to_string());
+    }
+    list(app, Some(id));
+}
+
 /// A task was stopped: the list shows it, if it is still looked at.
 pub(crate) fn stopped(app: &mut App, report: Report) {
     app.report(report);
@@ -122,10 +138,11 @@ pub(crate) fn tasks_picker(
             task.id.to_string(),
             what.lines().next().unwrap_or_default(),
             format!(
-                "{} · {} · {}",
+                "{} · {} · {}{}",
                 task.id,
                 task.status.word(),
-                crate::render::text::duration(task.elapsed)
+                crate::render::text::duration(task.elapsed),
+                if task.is_kept { " · kept at exit" } else { "" }
             ),
         );
         item.preview = tail_of(&task.output_file);
@@ -137,6 +154,7 @@ pub(crate) fn tasks_picker(
             theme.muted,
         )])
         .with_key('x', "stop")
+        .with_key('k', "keep at exit")
 }
 
 /// The last lines of a file.

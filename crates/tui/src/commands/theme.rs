@@ -18,20 +18,8 @@ pub(crate) fn run(app: &mut App, wanted: &str) {
         .iter()
         .map(|(name, what)| Item::new(*name, *name, *what))
         .collect();
-    for entry in std::fs::read_dir(app.places.config_home.join("themes"))
-        .into_iter()
-        .flatten()
-        .flatten()
-    {
-        let path = entry.path();
-        if path
-            .extension()
-            .is_some_and(|extension| extension == "json")
-            && let Some(name) = path.file_stem().and_then(|name| name.to_str())
-        {
-            items.push(Item::new(name, name, "your own"));
-        }
-    }
+    let files = settings::theme_files(app).into_iter();
+    items.extend(files.map(|file| Item::new(file.name, file.label, file.origin)));
     let picker = Picker::new(Purpose::Theme, "Theme", items)
         .explained(sample(&app.look.theme))
         .marked(&app.look.theme_name);
@@ -71,7 +59,7 @@ pub(crate) fn chosen(app: &mut App, name: &str) {
 
 /// Shows the theme that is selected in the list, until something is chosen or the list is closed.
 pub(crate) fn preview(app: &mut App, name: &str) {
-    let (theme, _) = Theme::load(name, app.look.light_background, &app.places.config_home);
+    let (theme, _) = Theme::load(name, app.look.light_background, &settings::theme_files(app));
     if let Some(picker) = app.layers.shown_mut::<Picker>() {
         picker.explanation = sample(&theme);
     }

@@ -29,6 +29,7 @@ use crate::terminal::key::Key;
 pub(crate) use changes::ChangesDialog;
 pub(crate) use elicitation::ElicitationDialog;
 pub(crate) use form::Form;
+use lathe_engine::SwitchSource;
 use lathe_protocol::elicitation::{ElicitationReply, ElicitationRequest};
 use lathe_protocol::ids::RequestId;
 use lathe_protocol::permission::PermissionRequest;
@@ -102,6 +103,11 @@ pub(crate) trait Layer: Any + Send {
 pub(crate) enum Purpose {
     Trust,
     Model,
+    /// A hook wants a switch of the model confirmed.
+    ModelSwitch {
+        wanted: String,
+        source: SwitchSource,
+    },
     Theme,
     Resume,
     /// A session that belongs to another folder.
@@ -179,6 +185,8 @@ pub(crate) enum Purpose {
     KeyHelper,
     Logout,
     Cost,
+    /// Work goes on in the background, and the user wants to exit.
+    Leave,
 }
 
 /// The effect of a key on a layer.

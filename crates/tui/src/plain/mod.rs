@@ -84,6 +84,7 @@ pub(crate) async fn run(
         interrupts: 0,
     };
     let mut events = opened.events;
+    events.for_people();
     let mut lines = tokio::io::BufReader::new(tokio::io::stdin()).lines();
     if let Some(prompt) = prompt {
         plain.prompt(Prompt::new(prompt));
@@ -234,6 +235,7 @@ impl Plain {
                 old.send(Op::Interrupt { drop_queued: true });
                 old.finish().await;
                 say("── a new conversation ──");
+                opened.events.for_people();
                 Some(opened.events)
             }
             Err(error) => {

@@ -12,5 +12,6 @@ pub(crate) mod style;
 pub(crate) mod table;
 pub(crate) mod text;
 pub(crate) mod theme;
+pub(crate) mod theme_files;
 #[cfg(test)]
 pub(crate) mod view_tests;

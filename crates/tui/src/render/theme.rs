@@ -1,7 +1,8 @@
-//! Themes: what each role looks like. Built-in ones, and a user's own file in
-//! `<config home>/themes/<name>.json` that changes some roles of a built-in one.
+//! Themes: what each role looks like. Built-in ones, and files (`theme_files`) that change some roles of a built-in
+//! one.
 
 use crate::render::style::{Color, Style};
+use crate::render::theme_files::{self, ThemeFile};
 use serde_json::Value;
 use std::path::Path;
 
@@ -71,11 +72,19 @@ pub(crate) const BUILT_IN: &[(&str, &str)] = &[
     ("ansi-light", "the same, for light backgrounds"),
 ];
 
+/// What this ecosystem's settings and files call some of them.
+const OTHER_NAMES: [&str; 4] = [
+    "dark-daltonized",
+    "light-daltonized",
+    "dark-ansi",
+    "light-ansi",
+];
+
 const fn rgb(hex: u32) -> Style {
     Style::fg(color(hex))
 }
 
-const fn color(hex: u32) -> Color {
+pub(super) const fn color(hex: u32) -> Color {
     Color::Rgb(
         (hex >> 16) as u8,
         (hex >> 8 & 0xff) as u8,
@@ -89,40 +98,47 @@ impl Theme {
         match name {
             "dark" => Self::dark(),
             "light" => Self::light(),
-            "dark-colorblind" => Self::dark().colorblind(false),
-            "light-colorblind" => Self::light().colorblind(true),
+            "dark-colorblind" | "dark-daltonized" => Self::dark().colorblind(false),
+            "light-colorblind" | "light-daltonized" => Self::light().colorblind(true),
             "ansi" => Self::ansi(light_background),
-            "ansi-light" => Self::ansi(true),
+            "dark-ansi" => Self::ansi(false),
+            "ansi-light" | "light-ansi" => Self::ansi(true),
             _ if light_background => Self::light(),
             _ => Self::dark(),
         }
     }
 
-    /// A theme by name: a user's own file, or a built-in one. Gives what was wrong with the file.
+    /// A theme by name: a built-in one, or one of the files. Gives what was wrong with the file.
     pub(crate) fn load(
         name: &str,
         light_background: bool,
-        config_home: &Path,
+        files: &[ThemeFile],
     ) -> (Self, Vec<String>) {
-        let file = config_home.join("themes").join(format!("{name}.json"));
-        if name.contains('/') || BUILT_IN.iter().any(|(known, _)| *known == name) {
+        let is_built_in = |(known, _): &(&str, &str)| *known == name;
+        if OTHER_NAMES.contains(&name) || BUILT_IN.iter().any(is_built_in) {
             return (Self::built_in(name, light_background), Vec::new());
         }
-        let Ok(text) = std::fs::read_to_string(&file) else {
-            return (
-                Self::built_in("auto", light_background),
-                vec![format!(
-                    "unknown theme '{name}': neither built in ({}) nor in {}",
-                    BUILT_IN.map_names(),
-                    file.display()
-                )],
+        let auto = || Self::built_in("auto", light_background);
+        let Some(file) = theme_files::find(files, name) else {
+            let names = BUILT_IN.map_names();
+            let problem = format!(
+                "unknown theme '{name}': neither built in ({names}) nor a file of the folder themes or of a plugin"
             );
+            return (auto(), vec![problem]);
+        };
+        let path = &file.path;
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) => {
+                let problem = format!("the theme {} can't be read: {error}", path.display());
+                return (auto(), vec![problem]);
+            }
         };
         match serde_json::from_str::<Value>(&text) {
-            Ok(value) => Self::from_value(name, &value, light_background, &file),
+            Ok(value) => Self::from_value(name, &value, light_background, path),
             Err(error) => (
-                Self::built_in("auto", light_background),
-                vec![format!("the theme {} is not JSON: {error}", file.display())],
+                auto(),
+                vec![format!("the theme {} is not JSON: {error}", path.display())],
             ),
         }
     }
@@ -133,7 +149,17 @@ impl Theme {
         name.clone_into(&mut theme.name);
         let mut problems = Vec::new();
         for (role, look) in value.as_object().into_iter().flatten() {
-            if role == "base" || role == "$schema" {
+            if matches!(role.as_str(), "base" | "$schema" | "name") {
+                continue;
+            }
+            if let ("overrides", Some(tokens)) = (role.as_str(), look.as_object()) {
+                let wrong = theme_files::apply(&mut theme, tokens);
+                problems.extend(wrong.into_iter().map(|token| {
+                    format!(
+                        "{}: overrides.{token} is not a color such as \"#d7875f\", \"rgb(215,135,95)\" or \"ansi:cyan\"",
+                        file.display()
+                    )
+                }));
                 continue;
             }
             let parsed = look.as_str().and_then(parse_look);
@@ -438,12 +464,14 @@ mod tests {
             r##"{"base": "light", "accent": "#ff0000 bold on ansi:4", "nonsense": "bold", "error": "purple"}"##,
         )
         .unwrap();
-        let (theme, problems) = Theme::load("mine", false, folder.path());
+        let home = folder.path().to_owned();
+        let files = theme_files::own([&home]);
+        let (theme, problems) = Theme::load("mine", false, &files);
         assert_eq!(theme.accent, rgb(0xff0000).bold().on(Color::Ansi(4)));
         assert_eq!(theme.error, Theme::light().error);
         assert_eq!(problems.len(), 2);
         assert!(problems[0].contains("nonsense") && problems[0].contains("accent"));
-        let (_, problems) = Theme::load("absent", false, folder.path());
+        let (_, problems) = Theme::load("absent", false, &files);
         assert!(problems[0].contains("dark-colorblind"), "{problems:?}");
     }
 

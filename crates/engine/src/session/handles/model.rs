@@ -37,6 +37,9 @@ pub enum SwitchError {
     /// A hook objects.
     #[error("a PreModelSwitch hook objects: {0}")]
     Hook(String),
+    /// A hook wants a person to confirm it; [`ModelHandle::switch_confirmed`] does.
+    #[error("a PreModelSwitch hook wants it confirmed, and nobody can do that here: {0}")]
+    Ask(String),
 }
 
 /// How hard a model can be told to try.
@@ -67,42 +70,76 @@ impl ModelHandle<'_> {
         model: Option<&str>,
         source: SwitchSource,
     ) -> Result<String, SwitchError> {
+        let Some(switch) = self.wanted(model, source)? else {
+            return Ok(self.current());
+        };
+        let outcome = self.shared.hooks.pre_model_switch(&switch).await;
+        if let Some(reason) = outcome.block.or(outcome.stop) {
+            return Err(SwitchError::Hook(reason));
+        }
+        if let Some(permission) = outcome.permission {
+            let reason = permission.reason.unwrap_or(permission.hook);
+            match permission.decision {
+                HookDecision::Allow => {}
+                HookDecision::Ask => return Err(SwitchError::Ask(reason)),
+                HookDecision::Defer | HookDecision::Deny => return Err(SwitchError::Hook(reason)),
+            }
+        }
+        Ok(self.carry_out(switch).await)
+    }
+
+    /// As [`Self::switch`], after a person confirmed what a hook asked about: hooks are not asked again.
+    ///
+    /// # Errors
+    /// When `availableModels` doesn't allow it; then nothing changes.
+    pub async fn switch_confirmed(
+        self,
+        model: Option<&str>,
+        source: SwitchSource,
+    ) -> Result<String, SwitchError> {
+        match self.wanted(model, source)? {
+            Some(switch) => Ok(self.carry_out(switch).await),
+            None => Ok(self.current()),
+        }
+    }
+
+    /// The switch that a name asks for; `None` if that model answers already.
+    fn wanted(
+        self,
+        model: Option<&str>,
+        source: SwitchSource,
+    ) -> Result<Option<ModelSwitch>, SwitchError> {
         let chosen = match model {
             Some(name) => choose_model(self.shared, name)?,
             None => self.shared.choices.first.model.clone(),
         };
         let from = self.current();
-        if from == chosen {
-            return Ok(chosen);
-        }
         let requested = model.map(str::to_owned);
-        let switch = ModelSwitch::of(self.shared, &from, &chosen, requested, source.name());
-        let outcome = self.shared.hooks.pre_model_switch(&switch).await;
-        if let Some(reason) = outcome.block.or(outcome.stop) {
-            return Err(SwitchError::Hook(reason));
-        }
-        // Nobody can confirm it here, so a hook that wants it confirmed refuses it.
-        if let Some(permission) = outcome.permission
-            && permission.decision != HookDecision::Allow
-        {
-            let reason = permission.reason.unwrap_or_else(|| permission.hook.clone());
-            return Err(SwitchError::Hook(reason));
-        }
-        self.shared.choices.write().model.clone_from(&chosen);
-        self.shared.hooks.post_model_switch(&switch).await;
-        Ok(chosen)
+        Ok((from != chosen)
+            .then(|| ModelSwitch::of(self.shared, &from, &chosen, requested, source.name())))
     }
 
-    /// As [`Self::switch`], for a face that doesn't wait for it.
+    async fn carry_out(self, switch: ModelSwitch) -> String {
+        self.shared.choices.write().model.clone_from(&switch.to);
+        self.shared.hooks.post_model_switch(&switch).await;
+        switch.to
+    }
+
+    /// As [`Self::switch`] or, `confirmed`, [`Self::switch_confirmed`], for a face that doesn't wait for it.
     pub fn switch_later(
         self,
         model: String,
         source: SwitchSource,
+        confirmed: bool,
     ) -> impl Future<Output = Result<String, SwitchError>> + Send + 'static {
         let shared = self.shared.clone();
         async move {
             let handle = ModelHandle { shared: &shared };
-            handle.switch(Some(&model), source).await
+            if confirmed {
+                handle.switch_confirmed(Some(&model), source).await
+            } else {
+                handle.switch(Some(&model), source).await
+            }
         }
     }
 

@@ -109,6 +109,23 @@ impl TasksHandle<'_> {
         async move { shared.stop_task(&id).await }
     }
 
+    /// Keeps a background command when the session ends, or no longer: a person's word.
+    ///
+    /// # Errors
+    /// When there is no such command, or it can't stay.
+    pub fn keep(self, id: &str, is_kept: bool) -> Result<BackgroundCommand, TaskError> {
+        Ok(self.shared.tools.shell.background().keep(id, is_kept)?)
+    }
+
+    /// Keeps every background command that runs and can stay.
+    pub fn keep_all(self) {
+        for command in self.commands() {
+            if let Err(error) = self.keep(command.id.as_str(), true) {
+                tracing::info!(%error, "not kept");
+            }
+        }
+    }
+
     /// Stops every agent and every background command that still runs.
     pub async fn stop_all(self) {
         self.kill_agents();
