@@ -554,7 +554,7 @@ mod tests {
     use lathe_shell::syntax::ShellKind;
     use serde_json::json;
 
-    fn settings(value: serde_json::Value) -> SandboxSettings {
+    fn settings(value: Value) -> SandboxSettings {
         serde_json::from_value(value).unwrap()
     }
 
@@ -586,7 +586,7 @@ mod tests {
         (folder, context)
     }
 
-    fn with(context: &PermissionContext, value: serde_json::Value) -> SandboxPolicy {
+    fn with(context: &PermissionContext, value: Value) -> SandboxPolicy {
         let mut context = context.clone();
         context.sandbox = SandboxFacts::new(&settings(value), Wish::On, Tier::Bubblewrap);
         let (policy, problems) = policy(&context);
