@@ -256,7 +256,9 @@ fn lines_of_a_plugins_monitor_reach_the_model() {
     assert!(!told("stars is up"));
     terminal.say("/sky:watch");
     until("the stars", || told("stars is up"));
-    terminal.leave();
+    // It waits for the turn that the line began.
+    terminal.say("/exit");
+    assert!(terminal.ended().success());
     lathe_testkit::processes::assert_none_left(&home);
     // Nobody sits in front of a script.
     let printed = home.run(["-p", "hi", "--plugin-dir", "sky"], "");
