@@ -20,6 +20,8 @@ use tokio_util::sync::CancellationToken;
 pub enum AnswererKind {
     /// The face of the session: a dialog in the terminal, the host of an SDK session, an editor.
     Host,
+    /// The editor beside the session, where the change is open as a diff.
+    Editor,
     /// A `PermissionRequest` hook.
     Hook,
     /// The classifier of auto mode.

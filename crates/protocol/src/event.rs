@@ -162,6 +162,8 @@ pub enum Event {
     Hook(HookNotice),
     /// A background task changed.
     Task(TaskNotice),
+    /// The editor beside the session changed: which one it is, or what the user does there.
+    Editor(EditorNotice),
     /// Something the user should know.
     Notice {
         /// How much it matters.
@@ -185,6 +187,26 @@ pub enum SessionState {
     RequiresAction,
     /// Nothing to do.
     Idle,
+}
+
+/// What happened in the editor beside the session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EditorNotice {
+    /// What it shows now; `None` when no editor is connected.
+    Shows(Option<EditorView>),
+    /// The person sent lines of a file to the prompt: the mention to put there.
+    Mentioned(String),
+}
+
+/// An editor that is connected, and what the person has before them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EditorView {
+    /// The editor's name.
+    pub name: String,
+    /// The open file, as it is shown to a person.
+    pub file: Option<String>,
+    /// How many lines of it are selected.
+    pub selected_lines: usize,
 }
 
 /// How much a notice matters.

@@ -341,6 +341,7 @@ pub fn frames_of(event: &Event, session_id: SessionId, options: FrameOptions) ->
         | Event::PermissionResolved { .. }
         | Event::ElicitationRequested(_)
         | Event::ElicitationResolved { .. }
+        | Event::Editor(_)
         | Event::SessionEnded => Vec::new(),
     }
 }

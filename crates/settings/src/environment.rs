@@ -339,6 +339,8 @@ variables! {
     Log: "LATHE_LOG" => "lathe", "", "The log filter, such as `debug` or `lathe_engine=trace`.";
     LogFile: "LATHE_LOG_FILE" => "lathe", "", "The log file, instead of stderr.";
     Editor: "VISUAL" | "EDITOR" => "lathe, tui", "vi", "The editor for `lathe config edit` and for long prompts.";
+    IdePort: "LATHE_IDE_PORT" | "CLAUDE_CODE_SSE_PORT" => "engine", "", "Set by editors in their terminals: the port of the editor that a session there connects to.";
+    #[harmless] IdeIntegration: "LATHE_IDE" | "ENABLE_IDE_INTEGRATION" => "engine", "", "`0` or `1`: whether a session in the terminal connects to an editor by itself; overrides `ide.autoConnect`.";
     ProjectDir: "LATHE_PROJECT_DIR" | "CLAUDE_PROJECT_DIR" => "set for hooks and helpers", "", "The project's folder.";
     EnvFile: "LATHE_ENV_FILE" | "CLAUDE_ENV_FILE" => "set for SessionStart, Setup and CwdChanged hooks", "", "A file; variables that a hook exports there reach later shell commands.";
     PluginRoot: "LATHE_PLUGIN_ROOT" | "CLAUDE_PLUGIN_ROOT" => "set for hooks and servers of plugins", "", "The plugin's folder.";

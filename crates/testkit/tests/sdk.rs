@@ -1,5 +1,5 @@
-//! The official packages drive the real binary: the Agent SDKs, Python and TypeScript, and the TypeScript
-//! client of the Agent Client Protocol.
+//! The official packages drive the real binary: the Agent SDKs and the clients of the Agent Client Protocol, both in
+//! Python and TypeScript; and so does a real editor, Neovim.
 //!
 //! The programs in `tests/sdk/` and `tests/acp/` hold the behaviours, many to a process. They talk to a scripted model
 //! whose script travels in the prompt: `<model id="…">[reply, reply, …]</model>`, one reply a request; the
@@ -110,14 +110,18 @@ fn model(requests: PathBuf) -> BlockingServer {
 
 /// Runs a program and gives the behaviours that it held.
 fn run(home: &TestHome, server: &BlockingServer, mut program: Command) -> Vec<String> {
+    // Only these behaviours, while one works on them.
+    let only = std::env::var("LATHE_TEST_ONLY").unwrap_or_default();
+    program.args(only.split_whitespace());
+    run_all(home, server, program)
+}
+
+fn run_all(home: &TestHome, server: &BlockingServer, mut program: Command) -> Vec<String> {
     home.dress(&mut program);
     program
         .env("LATHE_TEST_BINARY", binary::lathe())
         .env("LATHE_TEST_REQUESTS", home.root().join("requests"))
         .env("CLAUDE_CONFIG_DIR", home.config());
-    // Only these behaviours, while one works on them.
-    let only = std::env::var("LATHE_TEST_ONLY").unwrap_or_default();
-    program.args(only.split_whitespace());
     let output = Running::start(program).finish_within(LIMIT);
     let (text, errors) = (output.stdout.clone(), output.stderr.clone());
     let held: Vec<String> = text
@@ -212,4 +216,32 @@ fn typescript_behaviours() {
 #[test]
 fn editors_drive_sessions() {
     at_least(42, &node("acp/behaviours.mjs"));
+}
+
+#[test]
+fn editors_lend_buffers_terminals_and_servers() {
+    at_least(16, &node("acp/lent.mjs"));
+}
+
+#[test]
+fn the_python_client_drives_sessions() {
+    let (home, server) = home_with(|folder| model(folder.to_owned()));
+    let python = packages().join("acp-python/bin/python");
+    assert!(
+        python.exists(),
+        "the Python client is not in {}: run scripts/setup-tests",
+        python.display()
+    );
+    let mut command = Command::new(python);
+    command.arg(workspace_root().join("tests/acp/client.py"));
+    at_least(16, &run(&home, &server, command));
+}
+
+#[test]
+fn neovim_drives_a_session() {
+    let (home, server) = home_with(|folder| model(folder.to_owned()));
+    let mut command = Command::new("nvim");
+    command.args(["--headless", "-u", "NONE", "-i", "NONE", "-n", "-S"]);
+    command.arg(workspace_root().join("tests/acp/neovim.lua"));
+    at_least(4, &run_all(&home, &server, command));
 }

@@ -4,6 +4,7 @@
 //! becomes words for the model, a structure for hosts and a display for faces.
 
 use crate::context::{CallContext, ToolContext};
+use crate::editor_terminal;
 use crate::tool::{CallTraits, InterruptBehavior, Tool, ToolError, ToolOutput};
 use lathe_protocol::content::{Content, ContentBlock};
 use lathe_protocol::display::Display;
@@ -169,19 +170,20 @@ impl Tool for Bash {
                 .map_err(|error| ToolError::failed(error.to_string()))?;
             return Ok(started(&id, session));
         }
+        if let Some(terminals) = editor_terminal::lent(&context) {
+            let lent = editor_terminal::run(terminals.as_ref(), &command, &options, &context).await;
+            let (finished, terminal) = lent?;
+            move_to(session, &finished.directory);
+            let mut output = result(&input, &finished, &limits);
+            output.structured["terminalId"] = terminal.into();
+            return Ok(output);
+        }
         let finished = session
             .shell
             .run(&command, options)
             .await
             .map_err(|error| ToolError::failed(error.to_string()))?;
-        match &finished.directory {
-            DirectoryChange::None(_) | DirectoryChange::Undone { .. } => {}
-            DirectoryChange::Moved(_) if session.environment.is_on(Variable::KeepWorkingFolder) => {
-            }
-            DirectoryChange::Moved(now) | DirectoryChange::Lost { now, .. } => {
-                session.working_folder.write().clone_from(now);
-            }
-        }
+        move_to(session, &finished.directory);
         let output = result(&input, &finished, &limits);
         if let Some(block) = &finished.blocked {
             return Err(blocked(block, &output));
@@ -190,6 +192,17 @@ impl Tool for Bash {
             return Ok(output);
         }
         Err(violated(&finished.violations, &output))
+    }
+}
+
+/// Works in the folder that a command moved to.
+fn move_to(session: &ToolContext, directory: &DirectoryChange) {
+    match directory {
+        DirectoryChange::None(_) | DirectoryChange::Undone { .. } => {}
+        DirectoryChange::Moved(_) if session.environment.is_on(Variable::KeepWorkingFolder) => {}
+        DirectoryChange::Moved(now) | DirectoryChange::Lost { now, .. } => {
+            session.working_folder.write().clone_from(now);
+        }
     }
 }
 

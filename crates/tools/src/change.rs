@@ -3,6 +3,7 @@
 //! replace it atomically, and remember what is there now.
 
 use crate::context::{CallContext, ToolContext};
+use crate::editor::{self, EditorError};
 use crate::file_cache::Need;
 use crate::files::{self, FileError, Loaded, Stamp, hash_of};
 use crate::text_file::{self, Encoding};
@@ -140,28 +141,9 @@ fn change_blocking<T>(
 ) -> Result<Done<T>, ToolError> {
     let session = &context.session;
     let loaded = files::load_for_change(path)?;
-    let mut present = Present {
-        text: String::new(),
-        encoding: Encoding::Utf8,
-        exists: loaded.is_some(),
-    };
-    if let Some(loaded) = &loaded {
-        // An empty file holds nothing that the model would have to know.
-        if !loaded.bytes.is_empty() {
-            session
-                .file_cache
-                .check(path, loaded.stamp, Some(loaded.hash), need)
-                .map_err(|error| ToolError::failed(error.to_string()))?;
-        }
-        let (text, encoding) = text_file::decode(&loaded.bytes).map_err(|error| {
-            ToolError::failed(format!(
-                "{} was not changed: {error}. It can't be changed as text without damage.",
-                path.display()
-            ))
-        })?;
-        present.text = text.into_owned();
-        present.encoding = encoding;
-    }
+    let on_disk = loaded.as_ref().map(|loaded| loaded.bytes.as_slice());
+    let buffer = editor::unsaved(context, path, on_disk);
+    let present = present(path, need, session, loaded.as_ref(), buffer.as_deref())?;
     let wanted = compute(&present)?;
     let bytes = text_file::encode(&wanted.text, present.encoding).map_err(|error| {
         ToolError::failed(format!("{} was not changed: {error}.", path.display()))
@@ -192,12 +174,19 @@ fn change_blocking<T>(
                 path.display()
             ))
         })?;
-    let stamp = files::replace(path, loaded.as_ref(), &bytes, || Ok(()))?;
+    let put = put(
+        context,
+        path,
+        loaded.as_ref(),
+        &wanted.text,
+        &bytes,
+        buffer.is_some(),
+    )?;
     session.change_observer.after_change(&target, context.turn);
     session.file_cache.record_change(
         path,
-        stamp,
-        hash_of(&bytes),
+        put.stamp,
+        put.hash,
         Some(&wanted.text),
         need == Need::Whole || !present.exists || present.text.is_empty(),
     );
@@ -214,6 +203,102 @@ fn change_blocking<T>(
         hunks,
         detail: wanted.detail,
     })
+}
+
+/// The text that a change begins with: the editor's, where it has one that was not saved, else the file's. The
+/// model must know it.
+fn present(
+    path: &Path,
+    need: Need,
+    session: &ToolContext,
+    loaded: Option<&Loaded>,
+    buffer: Option<&str>,
+) -> Result<Present, ToolError> {
+    let known = |stamp, hash| {
+        session
+            .file_cache
+            .check(path, stamp, Some(hash), need)
+            .map_err(|error| ToolError::failed(error.to_string()))
+    };
+    let mut present = Present {
+        text: String::new(),
+        encoding: Encoding::Utf8,
+        exists: loaded.is_some() || buffer.is_some(),
+    };
+    if let Some(loaded) = loaded {
+        // An empty file holds nothing that the model would have to know.
+        if !loaded.bytes.is_empty() && buffer.is_none() {
+            known(loaded.stamp, loaded.hash)?;
+        }
+        let (text, encoding) = text_file::decode(&loaded.bytes).map_err(|error| {
+            ToolError::failed(format!(
+                "{} was not changed: {error}. It can't be changed as text without damage.",
+                path.display()
+            ))
+        })?;
+        present.text = text.into_owned();
+        present.encoding = encoding;
+    }
+    if let Some(buffer) = buffer {
+        known(Stamp::unsaved(buffer), hash_of(buffer.as_bytes()))?;
+        buffer.clone_into(&mut present.text);
+    }
+    Ok(present)
+}
+
+/// The version of a file that a change made.
+struct Put {
+    stamp: Stamp,
+    hash: files::ContentHash,
+}
+
+/// Puts the new text in place: through the editor that lends its buffers, else on disk. An editor that doesn't
+/// take it leaves the file to us, unless it has text for it that was not saved.
+fn put(
+    context: &CallContext,
+    path: &Path,
+    loaded: Option<&Loaded>,
+    text: &str,
+    bytes: &[u8],
+    is_unsaved: bool,
+) -> Result<Put, ToolError> {
+    match editor::write(context, path, text) {
+        Some(Ok(())) => {
+            // What the editor saved may have other line ends or another encoding; what it did not save is
+            // known by its text.
+            return Ok(match files::load_for_change(path) {
+                Ok(Some(saved)) if saved.bytes == bytes => Put {
+                    stamp: saved.stamp,
+                    hash: saved.hash,
+                },
+                Ok(Some(saved)) if is_text(&saved.bytes, text) => Put {
+                    stamp: saved.stamp,
+                    hash: saved.hash,
+                },
+                _ => Put {
+                    stamp: Stamp::unsaved(text),
+                    hash: hash_of(text.as_bytes()),
+                },
+            });
+        }
+        Some(Err(error)) if is_unsaved || error == EditorError::Cancelled => {
+            return Err(ToolError::failed(format!(
+                "{} was not changed: it has changes in the editor that were not saved, and {error}.",
+                path.display()
+            )));
+        }
+        Some(Err(_)) | None => {}
+    }
+    let stamp = files::replace(path, loaded, bytes, || Ok(()))?;
+    Ok(Put {
+        stamp,
+        hash: hash_of(bytes),
+    })
+}
+
+fn is_text(bytes: &[u8], text: &str) -> bool {
+    text_file::decode(bytes)
+        .is_ok_and(|(saved, _)| text_file::with_lf(&saved) == text_file::with_lf(text))
 }
 
 fn notes(loaded: Option<&Loaded>) -> Vec<String> {

@@ -1,5 +1,6 @@
 //! The parts of a session that a tool may use.
 
+use crate::editor::Editor;
 use crate::file_cache::FileCache;
 use crate::host::SessionHost;
 use crate::task_store::TaskStore;
@@ -45,6 +46,8 @@ pub struct ToolContext {
     pub environment: Arc<Environment>,
     /// The sandbox of the session, if the program can make one.
     pub sandbox: Option<Arc<lathe_sandbox::Sandbox>>,
+    /// The editor that runs the session, if it lends its buffers or terminals.
+    pub editor: Option<Arc<dyn Editor>>,
 }
 
 /// Told of every file before a tool changes it.
@@ -161,6 +164,7 @@ impl ToolContext {
             secrets,
             environment: Arc::new(environment),
             sandbox: None,
+            editor: None,
         }
     }
 
@@ -179,6 +183,7 @@ impl ToolContext {
             todos: Mutex::default(),
             tasks: Arc::clone(&self.tasks),
             sandbox: self.sandbox.clone(),
+            editor: self.editor.clone(),
             host: RwLock::default(),
             change_observer: Arc::clone(&self.change_observer),
             secrets: Arc::clone(&self.secrets),

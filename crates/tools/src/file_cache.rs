@@ -501,7 +501,8 @@ impl FileCache {
             .lock()
             .entries
             .iter()
-            .filter(|(_, entry)| entry.seen != Seen::Nothing)
+            // What was read from an editor's buffer is compared with that buffer, when the file is changed.
+            .filter(|(_, entry)| entry.seen != Seen::Nothing && !entry.stamp.is_unsaved())
             .map(|(key, entry)| (key.clone(), entry.clone()))
             .collect();
         remembered.sort_by(|(one, _), (other, _)| one.cmp(other));

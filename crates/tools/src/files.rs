@@ -50,6 +50,22 @@ impl Stamp {
             size: metadata.len(),
         }
     }
+
+    /// The stamp of a text that is in no file: an editor's buffer that was not saved. Versions of it are told
+    /// apart by their hashes.
+    #[must_use]
+    pub fn unsaved(text: &str) -> Self {
+        Self {
+            modified: None,
+            size: text.len() as u64,
+        }
+    }
+
+    /// Whether this is the stamp of a buffer.
+    #[must_use]
+    pub fn is_unsaved(&self) -> bool {
+        self.modified.is_none()
+    }
 }
 
 /// Why a file could not be loaded or replaced. The texts are for the model.

@@ -5,6 +5,7 @@
 
 use crate::change::blocking;
 use crate::context::{CallContext, ToolContext};
+use crate::editor;
 use crate::file_cache::{ReadFact, ReadQuestion};
 use crate::files::{self, Stamp, hash_of};
 use crate::text_file::{self, Encoding};
@@ -131,19 +132,37 @@ struct Request {
     context: CallContext,
 }
 
-/// A file that was opened and found to be a regular one.
+/// A file that was opened and found to be a regular one, or an editor's buffer that was not saved.
 struct Opened {
-    file: File,
+    content: Source,
     stamp: Stamp,
     /// The first bytes.
     start: Vec<u8>,
 }
 
+enum Source {
+    File(File),
+    Unsaved(Vec<u8>),
+}
+
+impl Opened {
+    fn unsaved(text: String) -> Self {
+        Self {
+            stamp: Stamp::unsaved(&text),
+            start: text.bytes().take(START).collect(),
+            content: Source::Unsaved(text.into_bytes()),
+        }
+    }
+}
+
 impl Request {
     fn read(&self) -> Result<Outcome, ToolError> {
-        let mut opened = self.open()?;
+        let mut opened = self.open_or_buffer()?;
         let cache = &self.context.session.file_cache;
-        let present_hash = || std::fs::read(&self.path).ok().map(|bytes| hash_of(&bytes));
+        let present_hash = || match &opened.content {
+            Source::File(_) => std::fs::read(&self.path).ok().map(|bytes| hash_of(&bytes)),
+            Source::Unsaved(bytes) => Some(hash_of(bytes)),
+        };
         if cache.is_answered(&self.path, opened.stamp, &self.question, present_hash) {
             return Ok(Outcome::Done(self.unchanged()));
         }
@@ -184,6 +203,33 @@ impl Request {
 
     fn shown(&self) -> String {
         self.path.display().to_string()
+    }
+
+    /// The file, or the text that an editor has for it and did not save.
+    fn open_or_buffer(&self) -> Result<Opened, ToolError> {
+        if self.context.session.editor.is_none() {
+            return self.open();
+        }
+        let missing = !self.path.exists();
+        let mut opened = match self.open() {
+            Err(error) if missing => {
+                return editor::unsaved(&self.context, &self.path, None)
+                    .map(Opened::unsaved)
+                    .ok_or(error);
+            }
+            opened => opened?,
+        };
+        if text_file::looks_binary(&opened.start) || opened.stamp.size > LARGEST_LOADED {
+            return Ok(opened);
+        }
+        let bytes = self.load(&mut opened, LARGEST_LOADED)?;
+        if let Source::File(file) = &mut opened.content {
+            file.rewind().map_err(|error| {
+                ToolError::failed(format!("{} could not be read: {error}.", self.shown()))
+            })?;
+        }
+        let unsaved = editor::unsaved(&self.context, &self.path, Some(&bytes));
+        Ok(unsaved.map_or(opened, Opened::unsaved))
     }
 
     fn open(&self) -> Result<Opened, ToolError> {
@@ -235,7 +281,7 @@ impl Request {
             .map_err(refused)?;
         file.rewind().map_err(refused)?;
         Ok(Opened {
-            file,
+            content: Source::File(file),
             stamp: Stamp::of(&metadata),
             start,
         })
@@ -245,13 +291,17 @@ impl Request {
     fn load(&self, opened: &mut Opened, most: u64) -> Result<Vec<u8>, ToolError> {
         let mut bytes =
             Vec::with_capacity(usize::try_from(opened.stamp.size.min(most)).unwrap_or(0));
-        // The size is not trusted: files under /proc say 0, and a log may grow meanwhile.
-        (&mut opened.file)
-            .take(most + 1)
-            .read_to_end(&mut bytes)
-            .map_err(|error| {
-                ToolError::failed(format!("{} could not be read: {error}.", self.shown()))
-            })?;
+        match &mut opened.content {
+            // The size is not trusted: files under /proc say 0, and a log may grow meanwhile.
+            Source::File(file) => {
+                file.take(most + 1)
+                    .read_to_end(&mut bytes)
+                    .map_err(|error| {
+                        ToolError::failed(format!("{} could not be read: {error}.", self.shown()))
+                    })?;
+            }
+            Source::Unsaved(text) => bytes.extend_from_slice(text),
+        }
         if bytes.len() as u64 > most {
             return Err(ToolError::failed(format!(
                 "{} is {}, more than the {} that can be read at once. {}",
@@ -310,11 +360,12 @@ impl Request {
         }
         let is_utf16 =
             Encoding::of_start(&opened.start).is_some_and(|(encoding, _)| encoding.is_utf16());
-        if size <= LOADED_UP_TO || is_utf16 {
-            let largest = if is_utf16 {
-                LARGEST_UTF16
-            } else {
-                LOADED_UP_TO
+        let is_unsaved = opened.stamp.is_unsaved();
+        if size <= LOADED_UP_TO || is_utf16 || is_unsaved {
+            let largest = match (is_unsaved, is_utf16) {
+                (true, _) => LARGEST_LOADED,
+                (false, true) => LARGEST_UTF16,
+                (false, false) => LOADED_UP_TO,
             };
             let bytes = self.load(&mut opened, largest)?;
             let (text, encoding) = text_file::decode(&bytes).map_err(|error| {
@@ -336,15 +387,18 @@ impl Request {
         }
         let cache = &self.context.session.file_cache;
         let from = cache.bookmark(&self.path, opened.stamp, first);
-        opened
-            .file
-            .seek(SeekFrom::Start(from.byte))
+        let Source::File(file) = &mut opened.content else {
+            return Err(ToolError::failed(format!(
+                "{} is not on disk.",
+                self.shown()
+            )));
+        };
+        file.seek(SeekFrom::Start(from.byte))
             .map_err(|error| self.no_window(error.into()))?;
         let cancel = &self.context.cancel;
-        let window = text_window::of_stream(&opened.file, from, size, first, most, || {
-            cancel.is_cancelled()
-        })
-        .map_err(|error| self.no_window(error))?;
+        let window =
+            text_window::of_stream(&*file, from, size, first, most, || cancel.is_cancelled())
+                .map_err(|error| self.no_window(error))?;
         let output = self.shown_window(&window)?;
         self.remember(opened.stamp, &window, None);
         if let Some(next) = window.next {

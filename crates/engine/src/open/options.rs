@@ -7,6 +7,7 @@ use lathe_protocol::ids::{RecordId, SessionId};
 use lathe_protocol::permission::PermissionMode;
 use lathe_session::SessionError;
 use lathe_settings::{LoadOptions, Resolved, Source};
+use lathe_tools::editor::Editor;
 use lathe_tools::{DynTool, Erased, Tool};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -97,6 +98,18 @@ pub struct ToolOptions {
     pub aliases: std::collections::BTreeMap<String, String>,
     /// The JSON Schema that the answer must fit.
     pub output_schema: Option<serde_json::Value>,
+    /// The editor that runs the session, for tools that use its buffers and terminals.
+    pub editor: Option<LentEditor>,
+}
+
+/// An editor that lends its buffers and terminals to the tools.
+#[derive(Clone)]
+pub struct LentEditor(pub Arc<dyn Editor>);
+
+impl std::fmt::Debug for LentEditor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("LentEditor").field(&self.0.lends()).finish()
+    }
 }
 
 /// Permissions without a question, and who answers questions.

@@ -1,5 +1,6 @@
 //! Capabilities of both sides.
 
+use lathe_tools::editor::Lends;
 use serde_json::{Value, json};
 
 /// The parts of the client's `initialize` that change what it is sent.
@@ -15,6 +16,8 @@ pub struct ClientCapabilities {
     pub notices: bool,
     /// It shows compactions.
     pub compactions: bool,
+    /// Its files and terminals.
+    pub lends: Lends,
 }
 
 impl ClientCapabilities {
@@ -32,6 +35,11 @@ impl ClientCapabilities {
             switches: has("/session/configOptions/boolean"),
             notices: has("/session/notices"),
             compactions: has("/session/compaction"),
+            lends: Lends {
+                reads: has("/fs/readTextFile"),
+                writes: has("/fs/writeTextFile"),
+                terminals: has("/terminal"),
+            },
         }
     }
 }
@@ -48,7 +56,7 @@ pub fn initialized() -> Value {
         "agentCapabilities": {
             "loadSession": true,
             "promptCapabilities": {"image": true, "audio": false, "embeddedContext": true},
-            "mcpCapabilities": {"http": true, "sse": true},
+            "mcpCapabilities": {"http": true, "sse": true, "acp": true},
             "sessionCapabilities": {
                 "list": {}, "delete": {}, "resume": {}, "close": {}, "fork": {},
                 "additionalDirectories": {},
@@ -78,13 +86,41 @@ mod tests {
         let declared = json!({
             "elicitation": {"form": {}, "url": null},
             "session": {"configOptions": {"boolean": {}}, "notices": {}},
+            "fs": {"readTextFile": true, "writeTextFile": false}, "terminal": true,
         });
         let expected = ClientCapabilities {
             forms: true,
             switches: true,
             notices: true,
+            lends: Lends {
+                reads: true,
+                writes: false,
+                terminals: true,
+            },
             ..ClientCapabilities::default()
         };
         assert_eq!(ClientCapabilities::of(&declared), expected);
+    }
+
+    #[test]
+    fn the_entry_for_the_registry_is_of_this_version() {
+        let entry = include_str!("../../../../docs/acp-registry/agent.json");
+        let entry: Value = serde_json::from_str(entry).unwrap();
+        let version = env!("CARGO_PKG_VERSION");
+        assert_eq!(entry["version"], version);
+        assert_eq!(entry["id"], initialized()["agentInfo"]["name"]);
+        let platforms = entry["distribution"]["binary"].as_object().unwrap();
+        assert_eq!(platforms.len(), 4);
+        for (platform, package) in platforms {
+            let archive = package["archive"].as_str().unwrap();
+            let name = archive.rsplit('/').next().unwrap();
+            let folder = name.strip_suffix(".tar.gz").unwrap();
+            assert!(
+                folder.starts_with(&format!("lathe-v{version}-")),
+                "{platform}"
+            );
+            assert_eq!(package["cmd"], format!("./{folder}/lathe"), "{platform}");
+            assert_eq!(package["args"], json!(["acp"]), "{platform}");
+        }
     }
 }

@@ -4,7 +4,10 @@ use super::AcpOptions;
 use super::capabilities::{self, ClientCapabilities};
 use super::choices;
 use super::client::Client;
+use super::lent::Lent;
 use super::params::{self, Earlier, List, Named, PromptParams, SetMode, SetOption, Workspace};
+use super::replayed;
+use super::servers::{self, Listeners, Servers};
 use super::session::{Cancelled, OpenSession};
 use super::updates::Updates;
 use super::wire::{
@@ -13,12 +16,12 @@ use super::wire::{
 use crate::exit::Exit;
 use crate::print::Signal;
 use crate::sdk::input::{Line, MAX_LINE};
-use lathe_engine::{Answerer, OpenError, SessionChoice, SessionOptions};
+use lathe_engine::{Answerer, LentEditor, OpenError, SessionChoice, SessionOptions};
 use lathe_protocol::ids::SessionId;
 use lathe_protocol::op::Prompt;
-use lathe_protocol::record::{MessageRecord, Record};
-use lathe_session::{Loaded, Scope, SessionInfo, SessionStore};
+use lathe_session::{Scope, SessionInfo, SessionStore};
 use lathe_settings::Environment;
+use lathe_tools::editor::Lends;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -45,6 +48,8 @@ struct Shared {
     options: SessionOptions,
     client: Client,
     able: Mutex<ClientCapabilities>,
+    /// Servers that the client reaches for us.
+    listeners: Listeners,
     sessions: Mutex<HashMap<String, Followed>>,
 }
 
@@ -73,6 +78,7 @@ impl Connection {
                 options: session,
                 client,
                 able: Mutex::default(),
+                listeners: Listeners::default(),
                 sessions: Mutex::default(),
             }),
             signals: options.signals,
@@ -198,6 +204,7 @@ impl Connection {
                     session.cancel(Cancelled::Turn).await;
                 }
             }
+            "mcp/message" => self.shared.listeners.notify(&params),
             "$/cancel_request" => {
                 let request = &params["requestId"];
                 if let Some(task) = self.running.remove(&request.to_string())
@@ -324,6 +331,21 @@ impl Shared {
         workspace.check()?;
         let mut options = self.options.clone();
         options.mcp.configs.extend(workspace.servers()?);
+        let hosted = workspace.hosted()?;
+        if !hosted.is_empty() {
+            options.mcp.hosted = hosted.keys().cloned().collect();
+            options.mcp.hosted_protocol = Some(servers::PROTOCOL.to_owned());
+            options.mcp.in_process = Some(Arc::new(Servers {
+                client: self.client.clone(),
+                ids: hosted,
+                listeners: self.listeners.clone(),
+            }));
+        }
+        let able = *self.able.lock();
+        let lent = Arc::new(Lent::new(self.client.clone(), able));
+        if able.lends != Lends::default() {
+            options.tools.editor = Some(LentEditor(lent.clone()));
+        }
         options
             .permissions
             .folders
@@ -335,12 +357,14 @@ impl Shared {
         let allow_bypass = options.permissions.allow_bypass;
         let opened = Box::pin(lathe_engine::open(environment, options)).await;
         let opened = opened.map_err(|error| open_error(&error))?;
-        let able = *self.able.lock();
         let handle = Arc::new(opened.session);
         let session = OpenSession::new(handle, self.client.clone(), able, allow_bypass);
+        lent.opened(&session.id);
         let mut updates = Updates::new(able);
         if let Some(history) = opened.history.filter(|_| how == Taking::Load) {
-            let records = lathe_spawn::blocking(move || conversation(history)).await;
+            let transcript = session.handle.transcript().to_owned();
+            let reading = move || replayed::conversation(history, &transcript);
+            let records = lathe_spawn::blocking(reading).await;
             for update in updates.replay(records.unwrap_or_default().iter()) {
                 self.client.host().room().await;
                 self.client.update(&session.id, &update);
@@ -475,18 +499,4 @@ fn open_error(error: &OpenError) -> RpcError {
         OpenError::Session(_) | OpenError::Model(_) => wire::INTERNAL_ERROR,
     };
     RpcError::new(code, error.to_string())
-}
-
-/// The messages of a resumed session.
-fn conversation(history: Loaded) -> Vec<MessageRecord> {
-    let Ok(loaded) = history.whole() else {
-        return Vec::new();
-    };
-    let history = loaded.history().into_iter();
-    history
-        .filter_map(|record| match &*record {
-            Record::Message(message) if !message.is_sidechain => Some((**message).clone()),
-            _ => None,
-        })
-        .collect()
 }

@@ -5,6 +5,7 @@ use lathe_protocol::content::ContentBlock;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 /// Reads parameters.
@@ -124,20 +125,42 @@ impl Workspace {
     /// Naming the server whose fields are wrong.
     pub fn servers(&self) -> Result<Option<String>, RpcError> {
         let mut servers = Map::new();
-        for server in self.mcp_servers.iter().flatten() {
+        let servers_of_client = self.mcp_servers.iter().flatten();
+        for server in servers_of_client.filter(|server| server["type"] != "acp") {
             let (name, config) = server_config(server)?;
             servers.insert(name, config);
         }
         Ok((!servers.is_empty()).then(|| json!({"mcpServers": servers}).to_string()))
     }
+
+    /// The servers that the client reaches for us: their names, with the ids that it knows them by.
+    ///
+    /// # Errors
+    /// Naming the server whose fields are wrong.
+    pub fn hosted(&self) -> Result<HashMap<String, String>, RpcError> {
+        let servers = self.mcp_servers.iter().flatten();
+        servers
+            .filter(|server| server["type"] == "acp")
+            .map(|server| {
+                let name = server_name(server)?;
+                let id = server["serverId"].as_str().ok_or_else(|| {
+                    RpcError::params(format!("mcpServers: {name} has no `serverId`"))
+                })?;
+                Ok((name.to_owned(), id.to_owned()))
+            })
+            .collect()
+    }
+}
+
+/// The name of a server of the client.
+fn server_name(server: &Value) -> Result<&str, RpcError> {
+    let name = server["name"].as_str().filter(|name| !name.is_empty());
+    name.ok_or_else(|| RpcError::params("mcpServers: a server has no `name`"))
 }
 
 /// A server of the client, by name, in the shape of `.mcp.json`.
 fn server_config(server: &Value) -> Result<(String, Value), RpcError> {
-    let name = server["name"].as_str().filter(|name| !name.is_empty());
-    let Some(name) = name else {
-        return Err(RpcError::params("mcpServers: a server has no `name`"));
-    };
+    let name = server_name(server)?;
     let missing = |field: &str| RpcError::params(format!("mcpServers: {name} has no `{field}`"));
     let config = match server["type"].as_str() {
         Some(kind @ ("http" | "sse")) => {

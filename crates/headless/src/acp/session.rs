@@ -205,6 +205,9 @@ impl OpenSession {
             let mut next = Some(first);
             let mut left = EVENTS_AT_ONCE;
             while let Some(event) = next.take() {
+                if matches!(event, Event::Compacted { .. }) && self.able.compactions {
+                    self.tell_summary(&updates).await;
+                }
                 for update in updates.event(&event) {
                     self.update(&update);
                 }
@@ -298,6 +301,21 @@ impl OpenSession {
             update["cost"] = json!({"amount": cost, "currency": "USD"});
         }
         self.update(&update);
+    }
+
+    /// The summary that took the place of older conversation.
+    async fn tell_summary(&self, updates: &Updates) {
+        let transcript = self.handle.transcript().to_owned();
+        let reading = lathe_spawn::blocking(move || {
+            let loaded = lathe_session::load_tail(&transcript).ok()?;
+            let mut messages = loaded.messages().rev();
+            messages.find(|record| record.is_compact_summary).cloned()
+        });
+        if let Ok(Some(record)) = reading.await
+            && let Some(update) = updates.summary(&record)
+        {
+            self.update(&update);
+        }
     }
 
     /// The session's title, when it is another one.

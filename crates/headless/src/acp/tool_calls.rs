@@ -182,6 +182,12 @@ fn diff(path: &str, old: Option<&str>, new: &str) -> Value {
     json!({"type": "diff", "path": path, "oldText": old, "newText": new})
 }
 
+/// A terminal of the client as a call's content.
+#[must_use]
+pub fn terminal_content(id: &str) -> Value {
+    json!({"type": "terminal", "terminalId": id})
+}
+
 /// A text as a call's content.
 #[must_use]
 pub fn text_content(text: &str) -> Value {

@@ -5,6 +5,7 @@
 //! decided. A model's words come as they are streamed, everything else from the records.
 
 use super::capabilities::ClientCapabilities;
+use super::replayed::Replayed;
 use super::tool_calls;
 use lathe_protocol::content::ContentBlock;
 use lathe_protocol::display::{Display, TodoItem};
@@ -32,6 +33,8 @@ pub struct Updates {
     /// The compaction that runs, and how many there were.
     compaction: Option<String>,
     compactions: usize,
+    /// Whether the conversation is one that is loaded.
+    replaying: bool,
 }
 
 #[derive(Debug)]
@@ -51,15 +54,21 @@ impl Updates {
     }
 
     /// The updates of a conversation that was held before, in order.
-    pub fn replay<'a>(&mut self, records: impl Iterator<Item = &'a MessageRecord>) -> Vec<Value> {
+    pub fn replay<'a>(&mut self, records: impl Iterator<Item = &'a Replayed>) -> Vec<Value> {
+        self.replaying = true;
         let mut updates = Vec::new();
-        for record in records {
-            if record.is_compact_boundary() {
+        for Replayed { record, parent } in records {
+            if parent.is_some() {
+                // Of an agent, its calls are shown, below the call that runs it.
+                updates.extend(self.record(record, parent.as_ref()));
+            } else if record.is_compact_boundary() {
                 updates.extend(self.compaction_began());
                 updates.extend(self.compaction_ended("completed", None));
             } else if record.is_prompt() {
                 updates.extend(prompt(record));
-            } else if !record.is_meta && !record.is_compact_summary {
+            } else if record.is_compact_summary {
+                updates.extend(self.summary(record));
+            } else if !record.is_meta {
                 updates.extend(self.plan_of(record));
                 updates.extend(self.record(record, None));
             }
@@ -205,13 +214,17 @@ impl Updates {
                 .filter_map(|result| {
                     let call = self.calls.remove(result.tool_use_id.as_str())?;
                     let failed = result.is_error == Some(true);
-                    let content = tool_calls::outcome(
-                        &call.tool,
-                        &call.input,
-                        record.tool_use_result.as_ref(),
-                        result.content.as_ref(),
-                        failed,
-                    );
+                    let structured = record.tool_use_result.as_ref();
+                    let content = match self.terminal_of(structured) {
+                        Some(terminal) => vec![terminal],
+                        None => tool_calls::outcome(
+                            &call.tool,
+                            &call.input,
+                            structured,
+                            result.content.as_ref(),
+                            failed,
+                        ),
+                    };
                     let mut update = json!({
                         "sessionUpdate": "tool_call_update", "toolCallId": result.tool_use_id,
                         "status": if failed { "failed" } else { "completed" },
@@ -227,6 +240,12 @@ impl Updates {
                 .collect(),
             _ => Vec::new(),
         }
+    }
+
+    /// The client's terminal in which a command ran, while it is there: in a conversation that is loaded it is gone.
+    fn terminal_of(&self, structured: Option<&Value>) -> Option<Value> {
+        let id = structured?.get("terminalId")?.as_str()?;
+        (!self.replaying).then(|| tool_calls::terminal_content(id))
     }
 
     /// A call with everything that is known of it before it runs.
@@ -357,6 +376,22 @@ impl Updates {
         vec![json!({
             "sessionUpdate": "compaction_update", "compactionId": id, "status": "in_progress",
         })]
+    }
+
+    /// The summary that took the place of older conversation, for clients that show compactions.
+    #[must_use]
+    pub fn summary(&self, record: &MessageRecord) -> Option<Value> {
+        let text = record.message.as_ref()?.text();
+        let id = match &self.compaction {
+            Some(id) => id.clone(),
+            None => format!("compaction-{}", self.compactions.max(1)),
+        };
+        (self.client.compactions && !text.is_empty()).then(|| {
+            json!({
+                "sessionUpdate": "compaction_summary_chunk", "compactionId": id,
+                "content": {"type": "text", "text": text},
+            })
+        })
     }
 
     fn compaction_ended(&mut self, status: &str, error: Option<&str>) -> Vec<Value> {
@@ -593,6 +628,7 @@ mod tests {
             .collect();
         let records = conversation();
         let mut adapter = Updates::new(ClientCapabilities::default());
+        let records: Vec<Replayed> = records.into_iter().map(Replayed::from).collect();
         let loaded = adapter.replay(records.iter());
         assert_eq!(loaded[0]["sessionUpdate"], "user_message_chunk");
         assert_eq!(shown(&live), shown(&loaded));

@@ -193,6 +193,9 @@ pub struct Settings {
     /// Which problems that language servers find after an edit are sent to the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lsp_diagnostics: Option<LspDiagnostics>,
+    /// How the terminal works together with an editor that runs beside it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ide: Option<Ide>,
     /// The language in which the model answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub language: Option<String>,
@@ -627,6 +630,20 @@ pub enum SearchProvider {
     GoogleCse,
     /// Kagi.
     Kagi,
+}
+
+/// The editor beside the terminal.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Ide {
+    /// Whether a session in the terminal connects to the editor that started it, or to the only one that has its
+    /// folder open (default true). `/ide` connects to any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auto_connect: Option<bool>,
+    /// Keys that this version doesn't know.
+    #[serde(flatten)]
+    #[schemars(skip)]
+    pub extra: Extra,
 }
 
 /// How pages are fetched.
