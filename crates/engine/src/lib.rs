@@ -16,6 +16,7 @@ mod agents;
 mod call;
 pub mod context;
 mod conversation;
+pub mod editor;
 pub mod mcp;
 pub mod models;
 pub mod open;
@@ -26,12 +27,13 @@ pub mod turn;
 pub use context::prompt;
 pub use conversation::questions::{self, Answerer};
 pub use conversation::undo::write_guard;
+pub use editor::{EditorControl, EditorUnknown, RunningEditor};
 pub use mcp::{HOSTED_PROTOCOL, McpOptions};
 pub use open::change_text::{Change, ChangeTextError, change_text};
 pub use open::options::{
-    CustomTools, ExtensionOptions, HistoryOptions, LimitOptions, LoadedSettings, ModelOptions,
-    OpenError, PermissionOptions, PromptOptions, SessionChoice, SessionOptions, SettingsOptions,
-    Setup, ToolOptions, TranscriptObserver,
+    CustomTools, ExtensionOptions, HistoryOptions, LentEditor, LimitOptions, LoadedSettings,
+    ModelOptions, OpenError, PermissionOptions, PromptOptions, SessionChoice, SessionOptions,
+    SettingsOptions, Setup, ToolOptions, TranscriptObserver,
 };
 pub use open::preview::{Preview, PreviewPart, context_usage, preview};
 pub use open::{Opened, SessionTools, ToolAnswer, open};

@@ -108,6 +108,7 @@ pub(crate) fn build(start: Start<'_>) -> Result<(Conversation, EventStream), Age
             mcp: Arc::new(crate::mcp::Mcp::for_agent(&root.integrations.mcp, filter)),
             language,
             extensions: parent.integrations.extensions.for_inner(),
+            editor: parent.integrations.editor.clone(),
         },
         choices: choices(parent, &root, definition, &history, model),
         instructions: own_instructions(&root, definition, &folder),

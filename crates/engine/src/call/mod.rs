@@ -17,6 +17,7 @@ use crate::call::pipeline::Pipeline;
 use crate::conversation::hook_points::HookPoints;
 use crate::conversation::questions::Questions;
 use crate::conversation::undo::Undo;
+use crate::editor::EditorLink;
 use crate::session::events::EventSink;
 use crate::turn::decide::CallEnding;
 use futures::FutureExt as _;
@@ -48,6 +49,7 @@ pub(crate) struct CallEnvironment {
     pub(crate) undo: Option<Arc<Undo>>,
     pub(crate) language_servers: lathe_lsp::LanguageServers,
     pub(crate) network: Arc<SandboxNetwork>,
+    pub(crate) editor: Arc<EditorLink>,
 }
 
 /// Running calls that can be sent to the background.

@@ -167,7 +167,7 @@ async fn answer(calls: &Asker, wanted: &Wanted) -> HostAnswer {
     let request = question(calls, wanted);
     let cancel = CancellationToken::new();
     match questions
-        .ask(request, &calls.hooks, HookMay::Decide, &cancel)
+        .ask(request, &calls.hooks, HookMay::Decide, None, &cancel)
         .await
     {
         Answer::Reply(PermissionReply::Allow {

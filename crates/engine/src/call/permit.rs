@@ -5,7 +5,7 @@
 //! person changed is decided again, by the rules as they are then.
 
 use crate::call::pipeline::Pipeline;
-use crate::call::{CallResult, cancelled};
+use crate::call::{CallResult, boxed_failure, cancelled};
 use crate::conversation::questions::{Answer, HookMay};
 use crate::turn::decide::CallEnding;
 use lathe_hooks::{HookDecision, HookPermission};
@@ -17,8 +17,9 @@ use lathe_protocol::permission::{
     PermissionUpdate,
 };
 use lathe_sandbox::ReadOnlyPolicy;
-use lathe_tools::PreparedCall;
+use lathe_tools::{PreparedCall, proposal};
 use serde_json::Value;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A call that may run.
@@ -28,6 +29,8 @@ pub(super) struct Permitted {
     pub(super) confinement: Option<Arc<ReadOnlyPolicy>>,
     /// Whether a person changed the input when they allowed it.
     pub(super) changed_by_person: bool,
+    /// What the model is told about it.
+    pub(super) told: Option<String>,
 }
 
 /// A decision with the text for the model if the call does not run.
@@ -54,11 +57,18 @@ impl Pipeline {
             .questions
             .classify(decision, self.name(), prepared.input(), &cwd, context.mode)
             .await;
+        let subject = prepared.subject(&self.calls.tools);
+        let unsaved = match &decision {
+            Decision::Deny { .. } => None,
+            _ => self.calls.editor.unsaved(&subject).await,
+        };
+        let decision = ask_about_unsaved(decision, unsaved.as_deref());
         match decision {
             Decision::Allow { .. } => Ok(Permitted {
                 prepared,
                 confinement,
                 changed_by_person: false,
+                told: None,
             }),
             Decision::Deny { reason } => {
                 let hint = match &reason {
@@ -79,19 +89,25 @@ impl Pipeline {
                 let request = PermissionRequest {
                     permission_suggestions: suggestions,
                     blocked_path,
-                    description: prepared
-                        .input()
-                        .get("description")
-                        .and_then(Value::as_str)
-                        .map(str::to_owned),
+                    description: unsaved.as_deref().map(about_unsaved).or_else(|| {
+                        let description = prepared.input().get("description")?;
+                        description.as_str().map(str::to_owned)
+                    }),
                     ..self.question(prepared.as_ref(), &reason)
                 };
+                let diff = self.calls.editor.diff(
+                    self.name(),
+                    prepared.input(),
+                    &self.id,
+                    &self.calls.tools,
+                );
                 let answer = self
                     .calls
                     .questions
-                    .ask(request, &self.calls.hooks, may, &self.cancel)
+                    .ask(request, &self.calls.hooks, may, diff, &self.cancel)
                     .await;
-                self.answered(answer, prepared, reason, hint).await
+                let permitted = self.answered(answer, prepared, reason, hint).await?;
+                self.saved(permitted, unsaved).await
             }
         }
     }
@@ -206,9 +222,13 @@ impl Pipeline {
         let permissions = &self.calls.permissions;
         self.calls.questions.apply(updates, permissions);
         let mut changed = false;
+        let mut told = None;
         if let Some(input) = updated_input
             && input != *prepared.input()
         {
+            if !by_hook {
+                told = self.change_by_person(prepared.input(), &input).await;
+            }
             prepared = self.prepare(input).await?;
             changed = true;
             // The user may change what runs, but not past a deny rule; a hook only into a call that a hook may
@@ -231,7 +251,41 @@ impl Pipeline {
             prepared,
             confinement: None,
             changed_by_person: changed && !by_hook,
+            told,
         })
+    }
+
+    /// What a person changed about a call that gives a file a new text, for the model.
+    async fn change_by_person(&self, wanted: &Value, input: &Value) -> Option<String> {
+        let tool = self.name().to_owned();
+        let (wanted, input, tools) = (wanted.clone(), input.clone(), self.calls.tools.clone());
+        let comparing = lathe_spawn::blocking(move || {
+            let wanted = proposal::of(&tool, &wanted, &tools)?;
+            let changed = proposal::of(&tool, &input, &tools)?;
+            let path = tools.shown(&changed.path);
+            let diff = lathe_diff::unified(&changed.path, &wanted.after, &changed.after);
+            Some(format!(
+                "The user changed your edit of {path} before it was made. What they wrote is what the file has now; the difference from your text:\n{diff}"
+            ))
+        });
+        comparing.await.ok().flatten()
+    }
+
+    /// Has the editor save what it did not save yet, before the file is changed.
+    async fn saved(
+        &self,
+        permitted: Permitted,
+        unsaved: Option<PathBuf>,
+    ) -> Result<Permitted, Box<CallResult>> {
+        if let Some(path) = unsaved
+            && !self.calls.editor.save(&path).await
+        {
+            return Err(boxed_failure(format!(
+                "{} was not changed: it has changes in the editor that could not be saved. Ask the user to save it.",
+                path.display()
+            )));
+        }
+        Ok(permitted)
     }
 
     /// Asks whether a command that the kernel stopped may run without its confinement. Gives the call to
@@ -268,7 +322,7 @@ impl Pipeline {
         let request = self.question(prepared.as_ref(), &reason);
         let questions = &self.calls.questions;
         match questions
-            .ask(request, &self.calls.hooks, may, &self.cancel)
+            .ask(request, &self.calls.hooks, may, None, &self.cancel)
             .await
         {
             Answer::Reply(PermissionReply::Allow { .. })
@@ -313,6 +367,31 @@ impl Pipeline {
         let mut result = CallResult::failure(message);
         result.denial = Some(denial);
         Box::new(result)
+    }
+}
+
+fn about_unsaved(path: &Path) -> String {
+    format!(
+        "{} has changes in the editor that were not saved; yes saves them first",
+        path.display()
+    )
+}
+
+/// A file with changes in the editor that were not saved is asked about, whoever would allow the call.
+fn ask_about_unsaved(decision: Decision, unsaved: Option<&Path>) -> Decision {
+    let Some(path) = unsaved else {
+        return decision;
+    };
+    match decision {
+        Decision::Allow { .. } => Decision::Ask {
+            reason: DecisionReason::Other {
+                reason: about_unsaved(path),
+            },
+            suggestions: Vec::new(),
+            blocked_path: None,
+            hard: false,
+        },
+        other => other,
     }
 }
 

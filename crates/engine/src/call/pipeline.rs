@@ -73,6 +73,7 @@ impl Pipeline {
         if self.cancel.is_cancelled() {
             return cancelled();
         }
+        added_context.extend(permitted.told.clone());
         let executed = self.execute(permitted).await;
         let mut result = self.after(executed).await;
         added_context.append(&mut result.added_context);
@@ -159,6 +160,7 @@ impl Pipeline {
             prepared,
             confinement,
             changed_by_person,
+            ..
         } = permitted;
         let calls = &self.calls;
         let input = prepared.input().clone();
@@ -170,6 +172,7 @@ impl Pipeline {
             activity: prepared.activity(),
         });
         let started = Instant::now();
+        calls.editor.before_edit(&subject).await;
         let watched = self.watch_shell(&subject, traits).await;
         let folder = calls.tools.working_folder.read().clone();
         let bounds = Bounds {

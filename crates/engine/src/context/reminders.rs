@@ -64,6 +64,7 @@ pub(crate) async fn remind(conversation: &mut Conversation, turn: &RunningTurn) 
     look_at_folder(conversation);
     texts.extend(conversation.context.reminders.git_state().await);
     texts.extend(language::language_news(conversation, turn).await);
+    texts.extend(crate::editor::editor_news(conversation).await);
     texts.extend(offer::mcp_news(conversation));
     texts.extend(tool_search::waiting_tools(conversation));
     if let Some(text) = conversation.context.since_interruption.take() {

@@ -217,6 +217,7 @@ impl Conversation {
             .await
             .map_err(|refused| ended(TerminalReason::HookStopped, refused.to_string()))?;
         let words = expanded.as_deref().unwrap_or(text);
+        crate::editor::attach(self);
         attachments::attach_mentions(self, words);
         mention::attach_agents(self, words);
         resources::attach_resources(self, text, &turn.cancel).await;

@@ -4,6 +4,7 @@
 use crate::conversation::ConversationShared;
 use crate::conversation::hook_model::SessionClassifierModel;
 use crate::conversation::hook_points::HookPoints;
+use crate::editor::Answering;
 use crate::session::events::EventSink;
 use lathe_permissions::Permissions;
 use lathe_permissions::answer::{AnswererKind, Outcome, Race, Ticket};
@@ -221,12 +222,14 @@ impl Questions {
         }
     }
 
-    /// Asks, and waits for the first answer. Hooks race the face; the loser is withdrawn.
+    /// Asks, and waits for the first answer. Hooks race the face, and so does who may answer beside it; the losers
+    /// are withdrawn.
     pub(crate) async fn ask(
         &self,
         request: PermissionRequest,
         hooks: &Arc<HookPoints>,
         may_approve: HookMay,
+        beside: Option<Answering>,
         cancel: &CancellationToken,
     ) -> Answer {
         let mut race = Race::new(request);
@@ -252,6 +255,9 @@ impl Questions {
         let asked = self.answerer() == Answerer::Face;
         if asked {
             let ticket = race.ticket(AnswererKind::Host);
+            if let Some(beside) = beside {
+                race.enter(AnswererKind::Editor, beside);
+            }
             let first = {
                 let mut open = self.open.lock();
                 open.insert(request.request_id.clone(), ticket);

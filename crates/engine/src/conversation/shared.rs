@@ -162,6 +162,7 @@ pub(crate) struct Integrations {
     pub(crate) mcp: Arc<crate::mcp::Mcp>,
     pub(crate) language: crate::conversation::language::Language,
     pub(crate) extensions: Arc<crate::skills::Extensions>,
+    pub(crate) editor: Arc<crate::editor::EditorLink>,
 }
 
 impl Integrations {
@@ -172,6 +173,7 @@ impl Integrations {
             mcp: Arc::default(),
             language: parent.language.beside(),
             extensions: parent.extensions.for_inner(),
+            editor: parent.editor.clone(),
         }
     }
 }

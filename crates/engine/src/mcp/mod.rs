@@ -23,6 +23,7 @@ pub(crate) mod resources;
 mod sampling;
 
 use crate::conversation::ConversationShared;
+use crate::editor;
 use crate::session::events::EventSink;
 use caller::Caller;
 pub use control::{McpControl, McpControlError, McpServer, Prompt, Resource};
@@ -68,6 +69,8 @@ pub struct McpOptions {
     pub hosted: Vec<String>,
     /// How long a call of theirs may take, where the host says so.
     pub hosted_timeouts: std::collections::BTreeMap<String, Duration>,
+    /// The version of the protocol that they speak, where it isn't the usual one.
+    pub hosted_protocol: Option<String>,
     /// Reaches them.
     pub in_process: Option<Arc<dyn InProcess>>,
     /// Whether the face answers questions of servers even where it answers no permission questions.
@@ -171,6 +174,9 @@ impl Mcp {
         let mut dynamic = IndexMap::new();
         for name in &start.options.hosted {
             let mut config = hosted(name);
+            if let Some(version) = &start.options.hosted_protocol {
+                config.protocol = lathe_mcp::ProtocolChoice::Only(version.clone());
+            }
             config.tool_timeout = start.options.hosted_timeouts.get(name).copied();
             dynamic.insert(name.clone(), (hosted_entry(name), config));
         }
@@ -247,6 +253,11 @@ impl Mcp {
             running.state.lock().options.plugins = plugins;
             running.reload();
         }
+    }
+
+    /// The manager of the session's servers.
+    pub(crate) fn manager(&self) -> Option<Manager> {
+        Some(self.running()?.manager.clone())
     }
 
     fn running(&self) -> Option<&Running> {
@@ -497,6 +508,9 @@ fn watch(manager: &Manager, shared: &Arc<ConversationShared>) {
                         running.show(&shared);
                         told.lists(running.manager.server(&server), &shared.events);
                     }
+                    if server == editor::SERVER {
+                        shared.integrations.editor.server_is(&shared, &state);
+                    }
                     told.state(&server, &state, &shared.events);
                 }
                 Change::Notice { server, text } => told.notice(&server, &text, &shared.events),
@@ -510,6 +524,14 @@ fn watch(manager: &Manager, shared: &Arc<ConversationShared>) {
                     if let Some(running) = shared.integrations.mcp.running() {
                         running.caller.resource_changed(server, uri);
                     }
+                }
+                Change::Notification {
+                    server,
+                    method,
+                    params,
+                } if server == editor::SERVER => {
+                    let editor = &shared.integrations.editor;
+                    editor.notified(&shared, &method, &params);
                 }
                 Change::Prompts { .. } | Change::Notification { .. } => {}
             }

@@ -65,6 +65,10 @@ impl Running {
                 let Some(info) = McpToolInfo::parse(entry) else {
                     continue;
                 };
+                let editor = &shared.integrations.editor;
+                if !crate::editor::is_for_model(editor, &server.name, &info.name) {
+                    continue;
+                }
                 let name = tool_name(&server.name, &info.name);
                 if name.len() > LONGEST_NAME {
                     offer.complain(shared, format!(

@@ -93,7 +93,7 @@ pub(super) async fn sample(
     let asked = question(server, request, running.manager.server(server).as_ref());
     let question = shared
         .questions
-        .ask(asked, &shared.hooks, HookMay::Decide, &cancel);
+        .ask(asked, &shared.hooks, HookMay::Decide, None, &cancel);
     match question.await {
         Answer::Reply(PermissionReply::Allow { .. })
         | Answer::HookReply(PermissionReply::Allow { .. }) => {}

@@ -95,6 +95,7 @@ pub(super) async fn equip(mut loaded: Loaded) -> Result<Equipped, OpenError> {
     let config_home = &places.config_home;
     super::sandbox::check(&facts, wish, sandbox.as_ref(), config_home, remarks)?;
     tools.sandbox = sandbox;
+    tools.editor = options.tools.editor.as_ref().map(|lent| lent.0.clone());
     permissions.update_context(|context| context.sandbox = facts);
     let language = Language::new(
         settings,

@@ -65,6 +65,7 @@ pub fn open(
 
 async fn begin(environment: Environment, options: SessionOptions) -> Result<Opened, OpenError> {
     let setup = options.history.setup;
+    let interactive = options.interactive;
     let history = &options.history;
     // A session that follows another in the same process has its own name.
     let title = history.title.clone().filter(|_| history.carried.is_none());
@@ -100,6 +101,9 @@ async fn begin(environment: Environment, options: SessionOptions) -> Result<Open
             max_session_usd: conversation.fixed.limits.max_session_usd(),
         },
     ));
+    if interactive {
+        crate::editor::connect_by_itself(&shared, &environment, &settings);
+    }
     let shared = conversation.shared.clone();
     remarks.extend(agents::connect(&mut conversation, &shared, source == "resume").await);
     hooks.instructions_loaded(&loaded_files).await;

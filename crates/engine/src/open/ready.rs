@@ -115,6 +115,7 @@ pub(super) async fn ready(mut equipped: Equipped) -> Result<Prepared, OpenError>
             mcp: Arc::default(),
             language,
             extensions: Arc::new(loaded.extensions),
+            editor: Arc::default(),
         },
         choices,
         instructions: Some(prompt.instructions),

@@ -31,6 +31,7 @@ use crate::call::panic_message;
 use crate::context::compaction;
 use crate::conversation::records::reminder;
 use crate::conversation::{Arrival, Conversation, ConversationShared, RunningTurn};
+use crate::editor::EditorControl;
 use crate::mcp::McpControl;
 use crate::turn::decide::Done;
 use futures::FutureExt as _;
@@ -212,6 +213,12 @@ impl SessionHandle {
         McpControl {
             shared: self.shared.clone(),
         }
+    }
+
+    /// The editor beside the session.
+    #[must_use]
+    pub fn editor(&self) -> EditorControl {
+        EditorControl::new(self.shared.clone())
     }
 
     /// The hooks, for a host that adds its own.

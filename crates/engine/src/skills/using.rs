@@ -185,6 +185,7 @@ impl ConversationShared {
             undo: self.toolbox.undo.clone(),
             language_servers: self.integrations.language.servers.clone(),
             network: self.toolbox.network.clone(),
+            editor: self.integrations.editor.clone(),
         });
         let block = ToolUseBlock {
             id: ToolUseId::from(format!("skill-{}", RecordId::random())),

@@ -120,5 +120,6 @@ pub(crate) fn call_environment(
         undo: shared.toolbox.undo.clone(),
         language_servers: shared.integrations.language.servers.clone(),
         network: shared.toolbox.network.clone(),
+        editor: shared.integrations.editor.clone(),
     }
 }

@@ -6,8 +6,8 @@ use crate::layers::PendingQuestion;
 use crate::prompt::suggestion;
 use crate::render::cell::Cell;
 use lathe_protocol::event::{
-    Event, HookNotice, NoticeLevel, SessionState, TaskNotice, TaskStatus, TerminalReason,
-    TurnResult,
+    EditorNotice, Event, HookNotice, NoticeLevel, SessionState, TaskNotice, TaskStatus,
+    TerminalReason, TurnResult,
 };
 use lathe_protocol::record::MessageRecord;
 use std::time::{Duration, Instant};
@@ -80,6 +80,11 @@ impl App {
                 ..
             } => self.compacted(pre_tokens, post_tokens),
             Event::Task(notice) => self.task_notice(notice),
+            Event::Editor(EditorNotice::Shows(view)) => self.session.editor = view,
+            Event::Editor(EditorNotice::Mentioned(mention)) => {
+                self.prompt.editor.insert(&mention);
+                self.prompt.text_changed();
+            }
             Event::CompactionFailed { reason } => {
                 self.session.turn.compacting = false;
                 self.warn(format!("The conversation was not compacted: {reason}"));

@@ -3,7 +3,7 @@
 use crate::app::queue::Typed;
 use crate::app::spending::Spending;
 use lathe_engine::SessionOptions;
-use lathe_protocol::event::{SessionState, TurnResult};
+use lathe_protocol::event::{EditorView, SessionState, TurnResult};
 use lathe_protocol::permission::PermissionMode;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -83,6 +83,8 @@ pub(crate) struct SessionStatus {
     pub(crate) shell_run: Option<ShellRun>,
     /// Hooks that run.
     pub(crate) hooks: Vec<RunningHook>,
+    /// The editor beside the terminal, and what it shows.
+    pub(crate) editor: Option<EditorView>,
 }
 
 /// A hook that runs.
@@ -111,6 +113,7 @@ impl SessionStatus {
         self.agents.clear();
         self.background_commands.clear();
         self.hooks.clear();
+        self.editor = None;
     }
 
     pub(crate) fn new(options: &SessionOptions) -> Self {
@@ -128,6 +131,7 @@ impl SessionStatus {
             spending: Spending::default(),
             shell_run: None,
             hooks: Vec::new(),
+            editor: None,
         }
     }
 }

@@ -528,7 +528,7 @@ fn what_is_chosen() {
         crate::commands::logout::logout_picker("apiKeyHelper", &app.look.theme)
     });
     picker("editors", 24, |app| {
-        let editor = crate::commands::ide::Running {
+        let editor = lathe_engine::RunningEditor {
             port: 41_000,
             name: "VS Code".to_owned(),
             folders: vec!["/work/project".into()],
@@ -537,6 +537,7 @@ fn what_is_chosen() {
         };
         crate::commands::ide::editors_picker(
             &[editor],
+            Some(41_000),
             &app.places.environment.cwd,
             &app.look.theme,
         )

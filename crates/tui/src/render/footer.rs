@@ -5,7 +5,7 @@ use crate::prompt::suggestion;
 use crate::render::ansi;
 use crate::render::markdown::Look;
 use crate::render::style::{Line, Style};
-use crate::render::text::{counted, truncate_line};
+use crate::render::text::{clean, counted, one_line, truncate_line};
 use crate::render::theme::Theme;
 use lathe_protocol::permission::PermissionMode;
 
@@ -65,6 +65,9 @@ pub(crate) fn lines(app: &App, look: Look<'_>) -> Vec<Line> {
         if hint.spans.is_empty() || app.prompt.editor.is_empty() {
             hint.push(words, theme.muted);
         }
+        if let Some(words) = in_editor(app) {
+            hint.push(format!(" · {words}"), theme.accent);
+        }
         if app.prompt.stash.is_some() {
             hint.push(" · a prompt is stashed (ctrl+s)", theme.muted);
         }
@@ -72,6 +75,16 @@ pub(crate) fn lines(app: &App, look: Look<'_>) -> Vec<Line> {
     let mut out = vec![truncate_line(&hint, app.screen.width())];
     out.extend(status_lines(app, theme));
     out
+}
+
+/// What goes with the next prompt from the editor beside the terminal.
+fn in_editor(app: &App) -> Option<String> {
+    let view = app.session.editor.as_ref()?;
+    let file = one_line(&clean(view.file.as_deref()?));
+    Some(match view.selected_lines {
+        0 => format!("{file} is open"),
+        lines => format!("{} selected in {file}", counted(lines, "line")),
+    })
 }
 
 /// Rows that the user's own status line may take.
@@ -114,6 +127,9 @@ pub(crate) fn facts(app: &App, theme: &Theme) -> Line {
     }
     if let Some(tier) = status_line::sandbox_tier(app) {
         facts.push((format!("sandbox: {tier}"), theme.muted));
+    }
+    if let Some(editor) = &app.session.editor {
+        facts.push((one_line(&clean(&editor.name)), theme.muted));
     }
     if let Some(left) = app.session.context_left {
         let style = if left.is_little {
