@@ -55,6 +55,8 @@ pub struct RunContext {
     pub observer: Option<Observer>,
     /// Judges `if` conditions; without it they are compared as text.
     pub condition: Option<Condition>,
+    /// Puts command hooks into the sandbox; without it they run outside.
+    pub confine: Option<process::Confine>,
 }
 
 impl RunContext {
@@ -69,6 +71,7 @@ impl RunContext {
             environment_file: None,
             observer: None,
             condition: None,
+            confine: None,
         }
     }
 }
@@ -270,14 +273,22 @@ impl HookRegistry {
         let (deadline, deadline_watch) = watch::channel(started + limit);
         let (line_sender, mut lines) = mpsc::unbounded_channel();
         let cancel = CancellationToken::new();
+        let command = without_keys(
+            command(hook, context)
+                .directory(working_folder(context))
+                .variables(self.command_environment(hook, context)),
+            hook,
+            self.withheld(),
+        );
+        let command = match &context.confine {
+            Some(confine) => match confine(command) {
+                Ok(command) => command,
+                Err(error) => return Ended::failed(hook, &error.to_string()),
+            },
+            None => command,
+        };
         let job = Job {
-            command: without_keys(
-                command(hook, context)
-                    .directory(working_folder(context))
-                    .variables(self.command_environment(hook, context)),
-                hook,
-                self.withheld(),
-            ),
+            command,
             stdin: format!("{text}\n").into_bytes(),
             deadline: Deadline::Movable(deadline_watch),
             cancel: cancel.clone(),

@@ -97,6 +97,8 @@ async fn play(environment: Environment, arguments: &DemoArguments) -> anyhow::Re
         permissions: PermissionOptions {
             mode: Some(PermissionMode::AcceptEdits),
             allow: vec![format!("Bash({TEST_COMMAND})")],
+            // In the sandbox a command needs no question; what must not happen is denied.
+            deny: vec!["Bash(git push:*)".to_owned()],
             ..PermissionOptions::default()
         },
         ..SessionOptions::default()

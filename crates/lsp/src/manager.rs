@@ -10,6 +10,7 @@ use crate::limits::{INSTANCES, NEWS};
 use crate::query::{QueryAnswer, Question};
 use crate::server::Change;
 use crate::slot::{Slot, Standing};
+use lathe_process::Confine;
 use lathe_settings::Environment;
 use lathe_settings::schema::LspDiagnostics;
 use parking_lot::{Mutex, RwLock};
@@ -27,6 +28,8 @@ pub struct Surroundings {
     pub version: String,
     /// The folders that may be worked in, the session's own first.
     pub roots: Box<dyn Fn() -> Vec<PathBuf> + Send + Sync>,
+    /// Puts a server's program into the sandbox.
+    pub confine: Confine,
     /// Called once for each server that fails.
     pub on_problem: Box<dyn Fn(String) + Send + Sync>,
 }

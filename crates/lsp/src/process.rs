@@ -2,6 +2,7 @@
 
 use crate::config::ServerConfig;
 use crate::limits::LAST_WORDS;
+use crate::manager::Surroundings;
 use lathe_process::{Command, Running};
 use lathe_settings::Environment;
 use parking_lot::Mutex;
@@ -34,24 +35,28 @@ pub(crate) enum StartError {
     },
     #[error("{0}: its standard input and output are not available")]
     NoPipes(String),
+    #[error(transparent)]
+    Sandbox(#[from] lathe_sandbox::SandboxError),
 }
 
 /// Starts a server's program in a folder.
 pub(crate) fn start(
     config: &ServerConfig,
     root: &Path,
-    environment: &Environment,
+    surroundings: &Surroundings,
 ) -> Result<Process, StartError> {
+    let environment = &surroundings.environment;
     let name = &config.command;
     let program = find_program(name, &config.env, environment)
         .ok_or_else(|| StartError::NoProgram(name.clone()))?;
-    let mut running = Command::new(program)
+    let command = Command::new(program)
         .arguments(&config.args)
         .without_inherited_environment()
-        // A server that needs one of our keys is given it by its own `env`.
         .variables(environment.without_secrets())
+        .directory(root);
+    let mut running = (surroundings.confine)(command)?
+        // A server that needs one of our keys is given it by its own `env`.
         .variables(&config.env)
-        .directory(root)
         .spawn()
         .map_err(|source| StartError::Spawn {
             program: name.clone(),

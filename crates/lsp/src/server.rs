@@ -9,9 +9,9 @@ use crate::limits::{
     AFTER_SAVE, AGAIN, CHECK, CHECK_OF_QUIET, FILE_BYTES, INDEXING, OPEN_FILES, REQUEST, SETTLED,
     YOUNG,
 };
+use crate::manager::Surroundings;
 use crate::position::{Encoding, from_uri, to_uri};
 use crate::process;
-use lathe_settings::Environment;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -68,15 +68,15 @@ impl Server {
     pub(crate) async fn start(
         config: Arc<ServerConfig>,
         root: &Path,
-        environment: &Environment,
-        version: &str,
+        surroundings: &Surroundings,
         closing: &CancellationToken,
     ) -> Result<Self, LspError> {
         let failed = |reason: String| LspError::Start {
             name: config.name.clone(),
             reason,
         };
-        let process = process::start(&config, root, environment)
+        let version = &surroundings.version;
+        let process = process::start(&config, root, surroundings)
             .map_err(|error| failed(error.to_string()))?;
         let folder = json!({
             "uri": to_uri(root),

@@ -160,8 +160,7 @@ impl Slot {
         let started = Server::start(
             self.config.clone(),
             &self.root,
-            &self.surroundings.environment,
-            &self.surroundings.version,
+            &self.surroundings,
             &self.closing,
         );
         match started.await {

@@ -191,14 +191,17 @@ async fn opened(mut own_stream: watch::Receiver<OwnStream>) {
 async fn link(recipe: &Recipe<'_>, ending: &Ending) -> Result<Link, CallError> {
     let log = &recipe.shared.log;
     let environment = &recipe.options.environment;
+    let confine = recipe.options.confine.as_ref();
     let access = Access(recipe.authoriser.cloned());
     let refused = |refused: Refused| match refused {
         Refused::Unauthorised(challenge) => CallError::Auth(challenge),
         Refused::Failed(reason) => CallError::Failed(reason),
     };
     match &recipe.config.transport {
-        TransportConfig::Stdio(program) => stdio::connect(program, environment, log, ending)
-            .map_err(|error| CallError::Failed(error.to_string())),
+        TransportConfig::Stdio(program) => {
+            stdio::connect(program, environment, confine, log, ending)
+                .map_err(|error| CallError::Failed(error.to_string()))
+        }
         TransportConfig::Sdk { name } => {
             let host = recipe.options.in_process.as_ref().ok_or_else(|| {
                 CallError::Failed("there is no SDK host to reach this server through".to_owned())

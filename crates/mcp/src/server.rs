@@ -43,6 +43,7 @@ impl ServerConfig {
             args: args.into_iter().collect(),
             env: IndexMap::new(),
             cwd: None,
+            sandbox: false,
         }))
     }
 
@@ -112,6 +113,8 @@ pub struct Program {
     pub env: IndexMap<String, String>,
     /// Defaults to the session's working directory.
     pub cwd: Option<PathBuf>,
+    /// Whether it runs in the sandbox of the session.
+    pub sandbox: bool,
 }
 
 impl fmt::Debug for Program {
@@ -122,6 +125,7 @@ impl fmt::Debug for Program {
             .field("args", &self.args)
             .field("env", &self.env.keys().collect::<Vec<_>>())
             .field("cwd", &self.cwd)
+            .field("sandbox", &self.sandbox)
             .finish()
     }
 }

@@ -48,6 +48,7 @@ fn node(package: &str, arguments: &[&str]) -> Program {
         args: std::iter::once(text(&script)).chain(arguments).collect(),
         env: indexmap::IndexMap::new(),
         cwd: None,
+        sandbox: false,
     }
 }
 

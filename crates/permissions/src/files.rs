@@ -33,6 +33,10 @@ pub(crate) fn read(
     let mut findings = Findings::new(Question::other(String::new()));
     findings.changes = false;
     findings.deny = rule_on(path, context, Behavior::Deny, Rule::is_for_reading);
+    if let Toucher::Tool(_) = toucher {
+        let refused = || refused(path, |form| context.sandbox.bounds.refuse_reading(form));
+        findings.deny = findings.deny.or_else(refused);
+    }
     findings.ask = rule_on(path, context, Behavior::Ask, Rule::is_for_reading);
     let literal = match suspicion(&path.written, &context.cwd, &context.roots, false) {
         Some(Suspicion::Refused(reason)) => {
@@ -151,6 +155,10 @@ pub(crate) fn write(
     findings.deny = rule_on(path, context, Behavior::Deny, |rule| {
         rule.is_for_writing(tool)
     });
+    if let Toucher::Tool(_) = toucher {
+        let refused = || refused(path, |form| context.sandbox.bounds.refuse_writing(form));
+        findings.deny = findings.deny.or_else(refused);
+    }
     findings.ask = rule_on(path, context, Behavior::Ask, |rule| {
         rule.is_for_writing(tool)
     });
@@ -178,7 +186,11 @@ pub(crate) fn write(
         return findings;
     }
     let secret = path.forms().find_map(|form| context.secret(form));
-    let blocked = path.outside(&context.roots).map(Path::to_path_buf);
+    let further = &context.sandbox.bounds.writable;
+    let blocked = path
+        .outside(&context.roots)
+        .filter(|_| path.outside(further).is_some())
+        .map(Path::to_path_buf);
     let names_programs = path
         .forms()
         .find_map(crate::protected::names_programs)
@@ -205,6 +217,14 @@ pub(crate) fn write(
         );
     }
     findings
+}
+
+/// Why a path is out of bounds under any of its names.
+fn refused(
+    path: &ResolvedPath,
+    refuse: impl Fn(&Path) -> Option<DecisionReason>,
+) -> Option<DecisionReason> {
+    path.forms().find_map(refuse)
 }
 
 fn within(form: &Path, folders: &[PathBuf], case_insensitive: bool) -> bool {
@@ -243,6 +263,7 @@ fn readable(form: &Path, path: &ResolvedPath, context: &PermissionContext) -> bo
     within(form, &context.roots, path.case_insensitive)
         || within(form, &context.files.session_paths, false)
         || within(form, &context.files.readable_paths, false)
+        || within(form, &context.sandbox.bounds.writable, false)
         || context.is_plan_file(form)
 }
 

@@ -576,7 +576,11 @@ fn hides(path: &ResolvedPath, context: &PermissionContext) -> bool {
     let closed = context.rules.iter().any(|rule| {
         rule.behavior != Behavior::Allow && rule.is_for_reading() && rule.covers_any_form(path)
     });
+    let bounds = &context.sandbox.bounds;
     closed
+        || path
+            .forms()
+            .any(|form| bounds.refuse_reading(form).is_some())
         || (path.forms().any(|form| context.secret(form).is_some())
             && files::read(path, Toucher::Tool("Read"), context)
                 .allow

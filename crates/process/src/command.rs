@@ -3,7 +3,7 @@
 //! Every child process of the product starts as a [`Command`], whichever way it is run. Code that confines
 //! processes rewrites the command here, with [`Command::wrap`], and nowhere else.
 
-use lathe_sandbox::{Confinement, Wrapping};
+use lathe_sandbox::{Confinement, SandboxError, Wrapping};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,24 @@ pub struct Command {
     removed: Vec<OsString>,
     /// The confinement that the process enters before it becomes the program.
     entered: Option<Entered>,
+    /// What must be there for as long as the program runs.
+    held: Option<Held>,
 }
+
+/// Puts a program into the sandbox of a session, where it is to be there.
+pub type Confine = Arc<dyn Fn(Command) -> Result<Command, SandboxError> + Send + Sync>;
+
+/// A sandbox that a program runs in. Two are the same if they are one.
+#[derive(Debug, Clone)]
+pub(crate) struct Held(Arc<Wrapping>);
+
+impl PartialEq for Held {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Held {}
 
 /// Namespaces of a sandbox. Two are the same if they are one.
 #[derive(Debug, Clone)]
@@ -49,6 +66,7 @@ impl Command {
             variables: Vec::new(),
             removed: Vec::new(),
             entered: None,
+            held: None,
         }
     }
 
@@ -145,14 +163,32 @@ impl Command {
         self
     }
 
-    /// Runs the program in a sandbox: what was wrapped must live for as long as the program does.
+    /// Leaves out variables, inherited or set so far, by their name.
     #[must_use]
-    pub fn sandboxed(self, wrapping: &Wrapping) -> Self {
+    pub fn without_variables(mut self, leaves_out: impl Fn(&str) -> bool) -> Self {
+        if std::mem::replace(&mut self.inherits, false) {
+            self.variables.splice(0..0, inherited_environment());
+        }
+        let stays = |name: &OsString| name.to_str().is_none_or(|name| !leaves_out(name));
+        self.variables.retain(|(name, _)| stays(name));
+        self
+    }
+
+    /// Runs the program in a sandbox. [`Command::spawn`] and [`run`](crate::run()) keep what was wrapped for as long as
+    /// the program runs; who starts it in another way must do so.
+    #[must_use]
+    pub fn sandboxed(self, wrapping: &Arc<Wrapping>) -> Self {
         let mut command = self
             .wrap(wrapping.words.iter().cloned())
             .variables(wrapping.variables.iter().cloned());
         command.entered = wrapping.entry.clone().map(Entered);
+        command.held = Some(Held(Arc::clone(wrapping)));
         command
+    }
+
+    /// What must be there for as long as the program runs.
+    pub(crate) fn held(&self) -> Option<Held> {
+        self.held.clone()
     }
 
     /// The program as it was given.

@@ -1,6 +1,6 @@
 //! A program that runs beside us and is talked to through pipes: language servers, MCP servers.
 
-use crate::command::Command;
+use crate::command::{Command, Held};
 use crate::family::{Family, Leader, MARKER_VARIABLE, new_marker};
 use crate::live::Registration;
 use nix::sys::signal::{Signal, killpg};
@@ -37,10 +37,13 @@ pub struct Running {
     pub stderr: Option<ChildStderr>,
     child: Child,
     group: Group,
+    /// The sandbox that it runs in.
+    _held: Option<Held>,
 }
 
 impl Running {
     pub(crate) fn start(command: Command, marker: String, stdin: Stdio) -> io::Result<Self> {
+        let held = command.held();
         let mut command = tokio::process::Command::from(command.prepare());
         let mut child = command
             .stdin(stdin)
@@ -54,6 +57,7 @@ impl Running {
             stderr: child.stderr.take(),
             group: Group::new(child.id(), marker),
             child,
+            _held: held,
         })
     }
 

@@ -32,7 +32,7 @@ pub mod session;
 mod system;
 
 pub use blocking::{Output, read_blocking, run_blocking};
-pub use command::{Command, inherited_environment};
+pub use command::{Command, Confine, inherited_environment};
 pub use family::{Family, Leader, MARKER_VARIABLE, Process, describe};
 pub use foreground::write_on;
 pub use group::Running;

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
 /// Those who wait for an answer about a host.
-pub(crate) type Waiting = HashMap<(Host, u16), Vec<oneshot::Sender<HostAnswer>>>;
+pub(crate) type Waiting = HashMap<Host, Vec<oneshot::Sender<HostAnswer>>>;
 
 /// How long a connection may take.
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);
@@ -105,7 +105,7 @@ impl Shared {
         let Some(ask) = &self.ask else {
             return nobody();
         };
-        let key = (wanted.host.clone(), wanted.port);
+        let key = wanted.host.clone();
         let answer = {
             let mut waiting = self.waiting.lock();
             match waiting.get_mut(&key) {
@@ -157,7 +157,7 @@ impl Shared {
 /// Takes those who wait, also when the question is dropped.
 struct Asked<'a> {
     shared: &'a Shared,
-    key: (Host, u16),
+    key: Host,
 }
 
 impl Asked<'_> {

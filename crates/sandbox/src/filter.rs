@@ -66,24 +66,12 @@ pub(crate) fn read_only(network: bool) -> Option<&'static Program> {
     cell.get_or_init(|| assemble(network)).as_ref()
 }
 
-/// Calls that a reader never needs: they change files' attributes, look into or change other
-/// processes, or change the system.
-const REFUSED: &[libc::c_long] = &[
-    libc::SYS_fchmod,
-    libc::SYS_fchmodat,
-    libc::SYS_fchmodat2,
-    libc::SYS_fchown,
-    libc::SYS_fchownat,
-    libc::SYS_utimensat,
-    libc::SYS_setxattr,
-    libc::SYS_lsetxattr,
-    libc::SYS_fsetxattr,
-    libc::SYS_removexattr,
-    libc::SYS_lremovexattr,
-    libc::SYS_fremovexattr,
+/// Calls that no ordinary work needs: they look into or change other processes, or change the system.
+pub(crate) const NEVER: &[libc::c_long] = &[
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
     libc::SYS_pidfd_getfd,
     libc::SYS_kcmp,
     libc::SYS_io_uring_setup,
@@ -92,6 +80,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_bpf,
     libc::SYS_perf_event_open,
     libc::SYS_userfaultfd,
+    libc::SYS_fanotify_init,
     libc::SYS_add_key,
     libc::SYS_request_key,
     libc::SYS_keyctl,
@@ -102,6 +91,8 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_move_mount,
     libc::SYS_open_tree,
     libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fspick,
     libc::SYS_fsmount,
     libc::SYS_mount_setattr,
     libc::SYS_unshare,
@@ -116,6 +107,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_swapoff,
     libc::SYS_acct,
     libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
     libc::SYS_sethostname,
     libc::SYS_setdomainname,
     libc::SYS_settimeofday,
@@ -124,8 +116,24 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_adjtimex,
     libc::SYS_syslog,
     libc::SYS_vhangup,
-    libc::SYS_name_to_handle_at,
     libc::SYS_open_by_handle_at,
+];
+
+/// Calls that a reader doesn't need beside those: they change files' attributes, and what processes share.
+const REFUSED: &[libc::c_long] = &[
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    libc::SYS_fchmodat2,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_utimensat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    libc::SYS_name_to_handle_at,
     libc::SYS_mq_open,
     libc::SYS_mq_unlink,
     libc::SYS_shmctl,
@@ -166,7 +174,7 @@ const FAMILIES: [libc::c_int; 4] = [
 ];
 
 /// `AUDIT_ARCH_…` of the architecture that this program is built for.
-pub(crate) const ARCHITECTURE: Option<u32> = if cfg!(target_arch = "x86_64") {
+const ARCHITECTURE: Option<u32> = if cfg!(target_arch = "x86_64") {
     Some(0xC000_003E)
 } else if cfg!(target_arch = "aarch64") {
     Some(0xC000_00B7)
@@ -175,15 +183,15 @@ pub(crate) const ARCHITECTURE: Option<u32> = if cfg!(target_arch = "x86_64") {
 };
 
 /// From here on x86-64 has a second numbering of its system calls (x32), which the rules don't name.
-pub(crate) const SECOND_NUMBERING: Option<u32> = if cfg!(target_arch = "x86_64") {
+const SECOND_NUMBERING: Option<u32> = if cfg!(target_arch = "x86_64") {
     Some(0x4000_0000)
 } else {
     None
 };
 
 // Offsets in `struct seccomp_data`, with the lower half of an argument first.
-pub(crate) const CALL_NUMBER: u32 = 0;
-pub(crate) const CALL_ARCHITECTURE: u32 = 4;
+const CALL_NUMBER: u32 = 0;
+const CALL_ARCHITECTURE: u32 = 4;
 pub(crate) const FIRST_ARGUMENT: u32 = 16;
 pub(crate) const SECOND_ARGUMENT: u32 = 24;
 
@@ -217,17 +225,32 @@ pub(crate) enum Instruction {
     Always(Then),
 }
 
-fn assemble(network: bool) -> Option<Program> {
-    use Instruction::{Always, IfAtLeast, IfEqual, Load, UnlessEqual};
-    let number = |call: libc::c_long| u32::try_from(call).unwrap_or(u32::MAX);
+/// The number of a call, as a filter sees it.
+pub(crate) fn number(call: libc::c_long) -> u32 {
+    u32::try_from(call).unwrap_or(u32::MAX)
+}
+
+/// How every filter begins: foreign architectures end the process, and calls are refused. `None` on an architecture
+/// without a filter.
+pub(crate) fn beginning<'a>(
+    more: impl Iterator<Item = &'a libc::c_long>,
+) -> Option<Vec<Instruction>> {
+    use Instruction::{IfAtLeast, IfEqual, Load, UnlessEqual};
     let mut code = vec![
         Load(CALL_ARCHITECTURE),
         UnlessEqual(ARCHITECTURE?, Then::Kill),
         Load(CALL_NUMBER),
     ];
     code.extend(SECOND_NUMBERING.map(|first| IfAtLeast(first, Then::Refuse)));
-    let refused = REFUSED.iter().chain(REFUSED_BY_NUMBER).chain(REFUSED_HERE);
+    let refused = NEVER.iter().chain(more);
     code.extend(refused.map(|&call| IfEqual(number(call), Then::Refuse)));
+    Some(code)
+}
+
+fn assemble(network: bool) -> Option<Program> {
+    use Instruction::{Always, IfEqual, Load, UnlessEqual};
+    let more = REFUSED.iter().chain(REFUSED_BY_NUMBER).chain(REFUSED_HERE);
+    let mut code = beginning(more)?;
     if network {
         // A load, the families and a last word.
         code.push(UnlessEqual(number(libc::SYS_socket), Then::Skip(2 + 4)));

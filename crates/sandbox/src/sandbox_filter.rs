@@ -6,8 +6,8 @@
 //! reported as missing; programs then use the older call.
 
 use crate::filter::{
-    ARCHITECTURE, CALL_ARCHITECTURE, CALL_NUMBER, FIRST_ARGUMENT, Instruction, Program,
-    SECOND_ARGUMENT, SECOND_NUMBERING, TYPES_FOR_THE_USER, Then, encode,
+    FIRST_ARGUMENT, Instruction, Program, SECOND_ARGUMENT, TYPES_FOR_THE_USER, Then, beginning,
+    encode, number,
 };
 
 /// The differences between sandboxes.
@@ -22,59 +22,6 @@ pub(crate) struct FilterOptions {
     /// There are no namespaces: what is shared with everybody else is refused too.
     pub(crate) shared_system: bool,
 }
-
-/// Calls that no ordinary work needs.
-const REFUSED: &[libc::c_long] = &[
-    libc::SYS_ptrace,
-    libc::SYS_process_vm_readv,
-    libc::SYS_process_vm_writev,
-    libc::SYS_process_madvise,
-    libc::SYS_pidfd_getfd,
-    libc::SYS_kcmp,
-    libc::SYS_io_uring_setup,
-    libc::SYS_io_uring_enter,
-    libc::SYS_io_uring_register,
-    libc::SYS_bpf,
-    libc::SYS_perf_event_open,
-    libc::SYS_userfaultfd,
-    libc::SYS_fanotify_init,
-    libc::SYS_add_key,
-    libc::SYS_request_key,
-    libc::SYS_keyctl,
-    libc::SYS_mount,
-    libc::SYS_umount2,
-    libc::SYS_pivot_root,
-    libc::SYS_chroot,
-    libc::SYS_move_mount,
-    libc::SYS_open_tree,
-    libc::SYS_fsopen,
-    libc::SYS_fsconfig,
-    libc::SYS_fspick,
-    libc::SYS_fsmount,
-    libc::SYS_mount_setattr,
-    libc::SYS_unshare,
-    libc::SYS_setns,
-    libc::SYS_init_module,
-    libc::SYS_finit_module,
-    libc::SYS_delete_module,
-    libc::SYS_kexec_load,
-    libc::SYS_kexec_file_load,
-    libc::SYS_reboot,
-    libc::SYS_swapon,
-    libc::SYS_swapoff,
-    libc::SYS_acct,
-    libc::SYS_quotactl,
-    libc::SYS_quotactl_fd,
-    libc::SYS_sethostname,
-    libc::SYS_setdomainname,
-    libc::SYS_settimeofday,
-    libc::SYS_clock_settime,
-    libc::SYS_clock_adjtime,
-    libc::SYS_adjtimex,
-    libc::SYS_syslog,
-    libc::SYS_vhangup,
-    libc::SYS_open_by_handle_at,
-];
 
 /// Queues and shared memory that without an own namespace belong to everybody.
 const REFUSED_IF_SHARED: &[libc::c_long] = &[
@@ -134,21 +81,13 @@ fn argument(index: u32) -> u32 {
 
 /// The filter; `None` on an architecture without one.
 pub(crate) fn sandboxed(options: FilterOptions) -> Option<Program> {
-    use Instruction::{Always, IfAnyBit, IfAtLeast, IfEqual, Load, UnlessAnyBit, UnlessEqual};
-    let number = |call: libc::c_long| u32::try_from(call).unwrap_or(u32::MAX);
-    let mut code = vec![
-        Load(CALL_ARCHITECTURE),
-        UnlessEqual(ARCHITECTURE?, Then::Kill),
-        Load(CALL_NUMBER),
-    ];
-    code.extend(SECOND_NUMBERING.map(|first| IfAtLeast(first, Then::Refuse)));
+    use Instruction::{Always, IfAnyBit, IfEqual, Load, UnlessAnyBit, UnlessEqual};
     let shared: &[libc::c_long] = if options.shared_system {
         REFUSED_IF_SHARED
     } else {
         &[]
     };
-    let refused = REFUSED.iter().chain(REFUSED_HERE).chain(shared);
-    code.extend(refused.map(|&call| IfEqual(number(call), Then::Refuse)));
+    let mut code = beginning(REFUSED_HERE.iter().chain(shared))?;
     code.extend(
         MISSING
             .iter()

@@ -213,7 +213,7 @@ fn harmless_permission(key: &str, value: &Value) -> bool {
 
 fn harmless_sandbox(key: &str, value: &Value) -> bool {
     match key {
-        "enabled" | "failIfUnavailable" => value == &Value::Bool(true),
+        "enabled" | "failIfUnavailable" | "hooks" => value == &Value::Bool(true),
         "autoAllowBashIfSandboxed" | "allowUnsandboxedCommands" => value == &Value::Bool(false),
         "scrubEnvironment" => true,
         "filesystem" => only(value, &["denyWrite", "denyRead"]),

@@ -289,6 +289,115 @@ fn a_token_is_used_in_the_sandbox_and_never_seen_there() {
 }
 
 #[test]
+fn file_tools_are_held_by_the_same_lists() {
+    let server = server([
+        Reply::tool_use("Read", json!({"file_path": "~/private/file"})),
+        Reply::tool_use("Write", json!({"file_path": "closed/file", "content": "x"})),
+        Reply::tool_use("Write", json!({"file_path": "~/open/file", "content": "x"})),
+        Reply::tool_use(
+            "Grep",
+            json!({"pattern": "PRIVATE", "path": ".", "output_mode": "content"}),
+        ),
+        Reply::text("done"),
+    ]);
+    let home = TestHome::with_server(&server).sandbox_by_default();
+    for name in ["private/file", "open/other"] {
+        home.write(home.home().join(name), "PRIVATE\n");
+    }
+    home.write("closed/other", "x");
+    home.write("hidden/file", "PRIVATE\n");
+    let settings = json!({"sandbox": {"filesystem": {
+        "allowWrite": ["~/open"], "denyWrite": ["closed"], "denyRead": ["~/private", "hidden"]}}});
+    home.write(home.config().join("settings.json"), settings.to_string());
+    let arguments = [
+        "-p",
+        "go",
+        "--permission-mode",
+        "acceptEdits",
+        "--allowedTools",
+        "Read,Edit",
+    ];
+    assert_eq!(home.run(arguments, "").code(), Some(0));
+    let found = results(&server);
+    assert!(
+        found[0].1 && found[0].0.contains("sandbox.filesystem.denyRead"),
+        "{found:?}"
+    );
+    assert!(
+        found[1].1 && found[1].0.contains("sandbox.filesystem.denyWrite"),
+        "{found:?}"
+    );
+    assert!(!home.project().join("closed/file").exists());
+    assert!(
+        !found[2].1 && home.home().join("open/file").exists(),
+        "{found:?}"
+    );
+    assert!(!found[3].0.contains("PRIVATE\\n"), "{found:?}");
+    server.finish();
+}
+
+/// Writes to the project and next to it.
+fn traces(name: &str) -> String {
+    format!(
+        "touch {name}-inside; touch ~/{name}-outside; test -z \"$MY_API_KEY\" && touch {name}-no-key"
+    )
+}
+
+#[test]
+fn servers_and_hooks_run_in_the_sandbox_where_they_are_to() {
+    let server = server([
+        Reply::tool_use("Write", json!({"file_path": "x.tst", "content": "x\n"})),
+        Reply::text("done"),
+    ]);
+    let home = TestHome::with_server(&server)
+        .sandbox_by_default()
+        .variable("MY_API_KEY", "k1");
+    let shell = |name: &str| json!({"command": "/bin/sh", "args": ["-c", traces(name)]});
+    let with = |mut value: Value, key: &str, more: Value| {
+        value[key] = more;
+        value
+    };
+    let hook = |name: &str| json!([{"hooks": [{"type": "command", "command": traces(name)}]}]);
+    let settings = json!({
+        "sandbox": {"hooks": true},
+        "hooks": {"UserPromptSubmit": hook("hook")},
+        "lspServers": {"test": with(shell("lsp"), "extensionToLanguage", json!({".tst": "test"}))},
+        "lspDiagnostics": {"waitSeconds": 1},
+    });
+    home.write(home.config().join("settings.json"), settings.to_string());
+    let servers = json!({"mcpServers": {
+        "kept": with(shell("kept"), "sandbox", json!(true)),
+        "free": shell("free"),
+    }});
+    home.write(home.root().join("mcp.json"), servers.to_string());
+    assert_eq!(home.run(["trust", "add"], "").code(), Some(0));
+    let config = home.root().join("mcp.json").display().to_string();
+    let arguments = [
+        "-p",
+        "go",
+        "--mcp-config",
+        &config,
+        "--permission-mode",
+        "acceptEdits",
+    ];
+    let output = home.run(arguments, "");
+    assert_eq!(output.code(), Some(0), "{output:#?}");
+    for name in ["hook", "lsp", "kept", "free"] {
+        let inside = home.project().join(format!("{name}-inside"));
+        assert!(inside.exists(), "{name}: {output:#?}");
+        let outside = home.home().join(format!("{name}-outside"));
+        assert_eq!(outside.exists(), name == "free", "{name}: {output:#?}");
+        let no_key = home.project().join(format!("{name}-no-key"));
+        assert_eq!(no_key.exists(), name != "free", "{name}: {output:#?}");
+    }
+    let left: Vec<_> = std::fs::read_dir(home.config().join("sandbox"))
+        .unwrap()
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+    server.finish();
+}
+
+#[test]
 fn an_ordinary_failure_is_not_reported_as_a_violation() {
     let (_home, results) = run(
         &json!({"enabled": true}),

@@ -44,10 +44,19 @@ pub struct ToolContext {
     pub secrets: SecretCheck,
     /// The environment of the session.
     pub environment: Arc<Environment>,
-    /// The sandbox of the session, if the program can make one.
-    pub sandbox: Option<Arc<lathe_sandbox::Sandbox>>,
+    /// How programs of the session are confined.
+    pub programs: Programs,
     /// The editor that runs the session, if it lends its buffers or terminals.
     pub editor: Option<Arc<dyn Editor>>,
+}
+
+/// How programs of a session are confined.
+#[derive(Clone, Default)]
+pub struct Programs {
+    /// The sandbox of the session, if the program can make one.
+    pub sandbox: Option<Arc<lathe_sandbox::Sandbox>>,
+    /// Puts programs other than commands there: servers, hooks.
+    pub confine: Option<lathe_process::Confine>,
 }
 
 /// Told of every file before a tool changes it.
@@ -163,7 +172,7 @@ impl ToolContext {
             change_observer: Arc::new(NoChangeObserver),
             secrets,
             environment: Arc::new(environment),
-            sandbox: None,
+            programs: Programs::default(),
             editor: None,
         }
     }
@@ -182,7 +191,7 @@ impl ToolContext {
             file_cache: Arc::new(self.file_cache.for_agent()),
             todos: Mutex::default(),
             tasks: Arc::clone(&self.tasks),
-            sandbox: self.sandbox.clone(),
+            programs: self.programs.clone(),
             editor: self.editor.clone(),
             host: RwLock::default(),
             change_observer: Arc::clone(&self.change_observer),

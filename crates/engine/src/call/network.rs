@@ -4,7 +4,7 @@ use crate::call::CallEnvironment;
 use crate::conversation::hook_points::HookPoints;
 use crate::conversation::questions::{Answer, HookMay, Questions};
 use futures::FutureExt as _;
-use lathe_permissions::Permissions;
+use lathe_permissions::{PermissionContext, Permissions};
 use lathe_protocol::event::NoticeLevel;
 use lathe_protocol::ids::{AgentId, RequestId, ToolUseId};
 use lathe_protocol::permission::{
@@ -70,6 +70,13 @@ impl SandboxNetwork {
 }
 
 impl SandboxNetwork {
+    /// Takes over what rules and settings say now, for commands that run already.
+    pub(crate) fn refresh(&self, context: &PermissionContext) {
+        if let Some(proxy) = &*self.proxy.lock() {
+            proxy.set_policy(lathe_permissions::sandbox::policy(context).0.network);
+        }
+    }
+
     /// Stand-ins for the credentials of a policy; `None` if there are none, or none can be made. The policy then
     /// hides what it can't mask.
     pub(super) fn masks(

@@ -30,7 +30,7 @@ impl Pipeline {
             return None;
         }
         let (mut policy, _) = sandbox::policy(&context);
-        let session = Arc::clone(self.calls.tools.sandbox.as_ref()?);
+        let session = Arc::clone(self.calls.tools.programs.sandbox.as_ref()?);
         let (calls, network) = (&self.calls, &self.calls.network);
         let masks = network.masks(calls, &session, &mut policy);
         let network = if session.tier().has_proxy() {

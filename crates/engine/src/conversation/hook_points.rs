@@ -169,6 +169,7 @@ impl HookPoints {
             observer: Some(Arc::new(move |notice| {
                 events.send(Event::Hook(notice));
             })),
+            confine: self.confine(),
             ..RunContext::new(cwd, self.project.clone())
         };
         let outcome = self.registry.run(&input, &context).await;
@@ -179,6 +180,12 @@ impl HookPoints {
             self.events.notice(NoticeLevel::Warning, warning.clone());
         }
         Some(outcome)
+    }
+
+    /// How hooks get into the sandbox, where settings want that.
+    fn confine(&self) -> Option<lathe_process::Confine> {
+        let wanted = self.permissions.snapshot().sandbox.settings.hooks == Some(true);
+        self.tools.programs.confine.clone().filter(|_| wanted)
     }
 
     /// Notes which model answers from now on and how hard it tries.

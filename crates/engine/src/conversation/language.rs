@@ -13,6 +13,7 @@ use lathe_lsp::{
     Conversation as LspConversation, LanguageServers, Servers, Surroundings, patience,
 };
 use lathe_permissions::Permissions;
+use lathe_process::{Command, Confine};
 use lathe_protocol::diagnostic::Diagnostic;
 use lathe_protocol::event::NoticeLevel;
 use lathe_protocol::ids::RecordId;
@@ -38,7 +39,7 @@ impl Language {
     pub(crate) fn new(
         settings: &Resolved,
         plugins: &LoadedPlugins,
-        environment: &Environment,
+        tools: &ToolContext,
         permissions: &Arc<Permissions>,
         events: &EventSink,
         remarks: &mut Vec<Diagnostic>,
@@ -47,8 +48,9 @@ impl Language {
         remarks.extend(configured.problems.iter().cloned().map(Diagnostic::error));
         let (permissions, events) = (permissions.clone(), events.clone());
         let surroundings = Surroundings {
-            environment: environment.clone(),
+            environment: Environment::clone(&tools.environment),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            confine: confine(tools, &permissions),
             roots: Box::new(move || permissions.snapshot().roots.clone()),
             on_problem: Box::new(move |text| {
                 events.notice(NoticeLevel::Warning, first_upper(&text));
@@ -88,6 +90,21 @@ impl Language {
             runtime: Handle::current(),
         });
     }
+}
+
+/// Language servers run in the sandbox where commands do, but for those whose program settings exclude from it. Without
+/// one they run as before: nobody asked for more.
+fn confine(tools: &ToolContext, permissions: &Arc<Permissions>) -> Confine {
+    let (confine, permissions) = (tools.programs.confine.clone(), permissions.clone());
+    Arc::new(move |command: Command| {
+        let facts = &permissions.snapshot().sandbox;
+        match &confine {
+            Some(confine) if facts.bash_sandboxed && !facts.excludes_program(command.program()) => {
+                confine(command)
+            }
+            _ => Ok(command),
+        }
+    })
 }
 
 /// The servers of settings and plugins. They run programs that a project names (build tools, compilers, its own

@@ -224,7 +224,7 @@ impl ConversationShared {
     /// The tier of the sandbox that commands run in.
     pub(crate) fn sandbox_tier(&self) -> Option<&'static str> {
         let on = self.permissions.snapshot().sandbox.bash_sandboxed;
-        let sandbox = self.tools.sandbox.as_ref().filter(|_| on)?;
+        let sandbox = self.tools.programs.sandbox.as_ref().filter(|_| on)?;
         Some(sandbox.tier().name())
     }
 

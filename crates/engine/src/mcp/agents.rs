@@ -183,6 +183,9 @@ impl AgentServers {
         let mut options = Options::new(environment, env!("CARGO_PKG_VERSION"));
         options.home.clone_from(&running.places.config_home);
         options.in_process = running.state.lock().options.in_process.clone();
+        options
+            .confine
+            .clone_from(&owner.agent.tools.programs.confine);
         let manager = Manager::new(
             options,
             Arc::new(AgentHandlers {

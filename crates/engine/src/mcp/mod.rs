@@ -167,6 +167,7 @@ impl Mcp {
         let mut options = Options::new(start.environment.clone(), env!("CARGO_PKG_VERSION"));
         options.home.clone_from(&start.places.config_home);
         options.in_process.clone_from(&start.options.in_process);
+        options.confine.clone_from(&shared.tools.programs.confine);
         let handlers = Arc::new(SessionHandlers {
             shared: Arc::downgrade(shared),
         });

@@ -94,13 +94,14 @@ pub(super) async fn equip(mut loaded: Loaded) -> Result<Equipped, OpenError> {
     let facts = super::sandbox::facts(settings, wish, sandbox.as_ref());
     let config_home = &places.config_home;
     super::sandbox::check(&facts, wish, sandbox.as_ref(), config_home, remarks)?;
-    tools.sandbox = sandbox;
+    tools.programs.confine = super::confined::confine(sandbox.as_ref(), &permissions);
+    tools.programs.sandbox = sandbox;
     tools.editor = options.tools.editor.as_ref().map(|lent| lent.0.clone());
-    permissions.update_context(|context| context.sandbox = facts);
+    permissions.update_context(|context| context.set_sandbox(facts));
     let language = Language::new(
         settings,
         &plugins.loaded(),
-        environment,
+        &tools,
         &permissions,
         &events,
         remarks,

@@ -8,6 +8,7 @@
 pub(crate) mod agents;
 pub(crate) mod change_text;
 mod claude_home;
+pub(crate) mod confined;
 mod equipped;
 mod loaded;
 pub(crate) mod model;

@@ -251,14 +251,16 @@ fn apply(shared: &ConversationShared, settings: &Resolved) {
     shared.permissions.reload(&rules, outside);
     let switched_off = shared.session.settings.no_sandbox;
     let wish = Wish::of(settings, switched_off, &shared.tools.environment);
-    let sandbox = shared.tools.sandbox.as_ref();
+    let sandbox = shared.tools.programs.sandbox.as_ref();
     let mut facts = crate::open::sandbox::facts(settings, wish, sandbox);
     shared.permissions.update_context(|context| {
         if let Some(on) = context.sandbox.switched {
             facts.switch(on, sandbox.map_or(Tier::None, |sandbox| sandbox.tier()));
         }
-        context.sandbox = facts;
+        context.set_sandbox(facts);
     });
+    let network = &shared.toolbox.network;
+    network.refresh(&shared.permissions.snapshot());
     if let Some(mode) = instead {
         shared.events.send(Event::ModeChanged(mode));
         shared.events.notice(

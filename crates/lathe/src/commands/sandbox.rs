@@ -90,7 +90,7 @@ fn context(
 ) -> PermissionContext {
     let trusted = TrustStore::new(places).is_trusted(&places.project);
     let (mut context, _) = context_of(places, settings, trusted);
-    context.sandbox = SandboxFacts::new(configured, wish, tier);
+    context.set_sandbox(SandboxFacts::new(configured, wish, tier));
     context
 }
 
@@ -122,6 +122,7 @@ async fn run_command(
     };
     let wrapping = sandbox
         .wrap(&policy, &request)
+        .map(std::sync::Arc::new)
         .map_err(|error| CliError::failure(error).hint("see `lathe sandbox status`"))?;
     let Some((program, arguments)) = command.split_first() else {
         return Err(CliError::usage("there is no command"));

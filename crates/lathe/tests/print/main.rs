@@ -609,7 +609,7 @@ fn help_man_page_and_completions_come_from_one_declaration() {
 
 #[test]
 fn the_demo_fixes_the_failing_test_without_a_key() {
-    let home = TestHome::new();
+    let home = TestHome::new().sandbox_by_default();
     let output = home.run(["demo", "--fast"], "");
     assert_eq!(
         output.code(),

@@ -258,6 +258,7 @@ impl Reader<'_> {
             args,
             env: self.texts(fields, "env")?,
             cwd: self.text(fields, "cwd")?.map(PathBuf::from),
+            sandbox: self.flag(fields, "sandbox")? == Some(true),
         })
     }
 

@@ -2,6 +2,7 @@
 
 use crate::auth::Browser;
 use crate::server::Timeouts;
+use lathe_process::Confine;
 use lathe_settings::{Environment, Variable, paths};
 use serde_json::Value;
 use std::fmt;
@@ -24,6 +25,8 @@ pub struct Options {
     pub environment: Environment,
     /// Opens a channel to a server inside an SDK host.
     pub in_process: Option<Arc<dyn InProcess>>,
+    /// Puts the program of a server that asks for it into the sandbox; with `None` there is none.
+    pub confine: Option<Confine>,
     /// Opens authorisation pages; with `None`, a server that needs one is reported as
     /// [`crate::State::NeedsAuth`].
     pub browser: Option<Arc<dyn Browser>>,
@@ -90,6 +93,7 @@ impl Options {
             log_level: log_level(&environment),
             environment,
             in_process: None,
+            confine: None,
             browser: None,
             backoff: Backoff::default(),
         }

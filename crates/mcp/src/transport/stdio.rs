@@ -10,7 +10,7 @@ use crate::error::McpError;
 use crate::limits::{FAREWELL, MESSAGE_BYTES};
 use crate::log::ServerLog;
 use crate::server::Program;
-use lathe_process::{Command, Running};
+use lathe_process::{Command, Confine, Running};
 use lathe_settings::Environment;
 use std::process::ExitStatus;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -21,11 +21,12 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 pub(crate) fn connect(
     program: &Program,
     environment: &Environment,
+    confine: Option<&Confine>,
     log: &ServerLog,
     ending: &Ending,
 ) -> Result<Link, McpError> {
     log.begin();
-    let mut running = start(program, environment)?;
+    let mut running = start(program, environment, confine)?;
     let (Some(stdin), Some(stdout), Some(stderr)) = (
         running.stdin.take(),
         running.stdout.take(),
@@ -56,7 +57,11 @@ pub(crate) fn connect(
     Ok(near)
 }
 
-fn start(program: &Program, environment: &Environment) -> Result<Running, McpError> {
+fn start(
+    program: &Program,
+    environment: &Environment,
+    confine: Option<&Confine>,
+) -> Result<Running, McpError> {
     let folder = program
         .cwd
         .as_ref()
@@ -64,12 +69,21 @@ fn start(program: &Program, environment: &Environment) -> Result<Running, McpErr
     let command = Command::new(&program.command)
         .arguments(&program.args)
         .without_inherited_environment()
-        // A server that needs one of our keys is given it by its own `env`.
         .variables(environment.without_secrets())
-        .variables(&program.env)
         .directory(&folder);
-    command.spawn().map_err(|error| {
-        let name = &program.command;
+    let name = &program.command;
+    let command = match confine {
+        Some(confine) if program.sandbox => confine(command)
+            .map_err(|error| McpError::Start(format!("{name} can't be started: {error}")))?,
+        None if program.sandbox => {
+            return Err(McpError::Start(format!(
+                "{name} can't be started: it is to run in the sandbox, and there is none here"
+            )));
+        }
+        _ => command,
+    };
+    // A server that needs one of our keys is given it by its own `env`.
+    command.variables(&program.env).spawn().map_err(|error| {
         McpError::Start(match error.kind() {
             std::io::ErrorKind::NotFound if !folder.is_dir() => {
                 format!("{name} can't be started: there is no folder {}", folder.display())

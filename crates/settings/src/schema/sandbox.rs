@@ -33,6 +33,9 @@ pub struct SandboxSettings {
     /// Credentials that commands can use and not see: the proxy puts them into requests to the hosts that they are for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials: Option<SandboxCredentials>,
+    /// Whether hooks that are commands run in the sandbox too (default false).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hooks: Option<bool>,
     /// Patterns of environment variables that commands don't see, beside the built-in ones.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub scrub_environment: Vec<String>,

@@ -50,6 +50,7 @@ impl PermissionsHandle<'_> {
         let status = self
             .shared
             .tools
+            .programs
             .sandbox
             .as_ref()
             .map(|sandbox| sandbox.status());
@@ -64,11 +65,13 @@ impl PermissionsHandle<'_> {
 
     /// Switches the sandbox on or off for this session. It can only be on where there is one.
     pub fn switch_sandbox(self, on: bool) {
-        let sandbox = self.shared.tools.sandbox.as_ref();
+        let sandbox = self.shared.tools.programs.sandbox.as_ref();
         let tier = sandbox.map_or(Tier::None, |sandbox| sandbox.tier());
-        self.shared
-            .permissions
-            .update_context(|context| context.sandbox.switch(on, tier));
+        self.shared.permissions.update_context(|context| {
+            let mut facts = context.sandbox.clone();
+            facts.switch(on, tier);
+            context.set_sandbox(facts);
+        });
     }
 
     /// The rules in effect: what they do, as written, and where they come from.

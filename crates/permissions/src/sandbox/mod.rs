@@ -4,139 +4,20 @@
 //! ([`SandboxPolicy::check_write`]) uses its result. Rules apply too: a deny rule for reading hides a path, a deny
 //! rule for writing protects it, and rules for addresses are rules for hosts.
 
+mod bounds;
+mod facts;
+mod hosts;
+
+pub use bounds::Bounds;
+pub use facts::{SandboxFacts, Wish};
+
 use crate::context::PermissionContext;
-use crate::pattern::CommandPattern;
 use crate::protected;
+use hosts::{credentials, network};
 use lathe_protocol::permission::Behavior;
-use lathe_sandbox::{
-    Absent, CredentialPlace, CredentialSource, HostRule, NetworkPolicy, Protected, SandboxPolicy,
-    Tier, UnixSockets, repository,
-};
-use lathe_settings::schema::{CredentialFile, SandboxSettings};
-use lathe_settings::{Environment, Resolved, Source, Variable};
-use lathe_shell::analysis::Analysis;
-use serde_json::Value;
+use lathe_sandbox::{Absent, Protected, SandboxPolicy, repository};
+use lathe_settings::schema::SandboxSettings;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-/// Whether commands are to run in the sandbox.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wish {
-    /// No: settings, the command line or the environment say so.
-    Off,
-    /// Nobody said anything: where it protects everything that it should.
-    Default,
-    /// Yes, and where there is none, that is worth a warning.
-    On,
-}
-
-impl Wish {
-    /// The setting, unless the command line (`--no-sandbox`) or the environment switch it. What managed
-    /// settings switch on stays on.
-    #[must_use]
-    pub fn of(settings: &Resolved, switched_off: bool, environment: &Environment) -> Self {
-        let switch = if switched_off {
-            Some(false)
-        } else {
-            environment.switch(Variable::Sandbox)
-        };
-        let configured = settings.settings.sandbox.as_ref();
-        let enabled = configured.and_then(|sandbox| sandbox.enabled);
-        let managed = settings.layers.iter().any(|layer| {
-            layer.source == Source::Managed
-                && layer.value.pointer("/sandbox/enabled") == Some(&Value::Bool(true))
-        });
-        match (switch.filter(|_| !managed).or(enabled), configured) {
-            (Some(true), _) => Self::On,
-            (Some(false), _) => Self::Off,
-            // Who can't do without it wants it.
-            (None, Some(sandbox)) if sandbox.fail_if_unavailable == Some(true) => Self::On,
-            (None, _) => Self::Default,
-        }
-    }
-
-    /// Whether commands run in the sandbox, for the tier that can be had here.
-    #[must_use]
-    pub fn holds(self, tier: Tier) -> bool {
-        match self {
-            Self::Off => false,
-            Self::Default => tier.is_strong(),
-            Self::On => tier.confines(),
-        }
-    }
-}
-
-/// Facts about the sandbox.
-#[derive(Debug, Clone, Default)]
-pub struct SandboxFacts {
-    /// Shell commands run in the sandbox.
-    pub bash_sandboxed: bool,
-    /// A sandboxed command needs no question.
-    pub auto_allow: bool,
-    /// The user's choice in this session; overrides settings.
-    pub switched: Option<bool>,
-    /// Asking to leave the sandbox has no effect.
-    pub stays: bool,
-    /// The settings that all this comes from.
-    pub settings: Arc<SandboxSettings>,
-}
-
-impl SandboxFacts {
-    /// The facts of settings, for the tier that can be had here. Landlock alone doesn't protect what is obeyed in a
-    /// project, so there commands pass by themselves only if settings say that this is fine.
-    #[must_use]
-    pub fn new(settings: &SandboxSettings, wish: Wish, tier: Tier) -> Self {
-        let strong = tier != Tier::Landlock || settings.enable_weaker_nested_sandbox == Some(true);
-        Self {
-            bash_sandboxed: wish.holds(tier),
-            auto_allow: settings.auto_allow_bash_if_sandboxed != Some(false) && strong,
-            switched: None,
-            stays: settings.allow_unsandboxed_commands == Some(false),
-            settings: Arc::new(settings.clone()),
-        }
-    }
-
-    /// Switches the sandbox for the session; on only where there is one.
-    pub fn switch(&mut self, on: bool, tier: Tier) {
-        self.switched = Some(on);
-        self.bash_sandboxed = on && tier.confines();
-    }
-
-    /// Whether a command runs in the sandbox. One that settings exclude doesn't, and one that asks to leave doesn't
-    /// either, if that is possible.
-    #[must_use]
-    pub fn holds(&self, analysis: &Analysis, unsandboxed: bool, home: &Path) -> bool {
-        self.bash_sandboxed && (!unsandboxed || self.stays) && !self.excludes(analysis, home)
-    }
-
-    /// Whether every part of a command is one that settings exclude from the sandbox.
-    #[must_use]
-    pub fn excludes(&self, analysis: &Analysis, home: &Path) -> bool {
-        let excluded = &self.settings.excluded_commands;
-        if excluded.is_empty() || analysis.understood.is_err() || analysis.parts.is_empty() {
-            return false;
-        }
-        // A name alone means the command with any arguments.
-        let patterns: Vec<CommandPattern> = excluded
-            .iter()
-            .flat_map(|text| {
-                let text = text.trim();
-                let plain = !text.contains(['*', ':']);
-                let prefix = plain.then(|| format!("{text}:*"));
-                [Some(text.to_owned()), prefix].into_iter().flatten()
-            })
-            .filter_map(|text| CommandPattern::new(&text, home).ok())
-            .collect();
-        analysis.parts.iter().all(|part| {
-            let words: Vec<Option<&str>> = part
-                .effective_argv
-                .iter()
-                .map(|word| word.fixed())
-                .collect();
-            !words.is_empty() && patterns.iter().any(|pattern| pattern.grants(&words))
-        })
-    }
-}
 
 /// Folders in the home folder where tools keep what they download and build. Commands can use them; what they
 /// change there stays in the sandbox.
@@ -386,102 +267,6 @@ fn caches(home: &Path, policy: &SandboxPolicy) -> Vec<PathBuf> {
     found
 }
 
-fn network(
-    settings: &SandboxSettings,
-    context: &PermissionContext,
-    problems: &mut Vec<String>,
-) -> NetworkPolicy {
-    let configured = settings.network.clone().unwrap_or_default();
-    let mut rules = |texts: &[String]| -> Vec<HostRule> {
-        let parsed = texts.iter().map(|text| HostRule::parse(text));
-        parsed
-            .filter_map(|rule| rule.map_err(|error| problems.push(error.to_string())).ok())
-            .collect()
-    };
-    let mut allowed = rules(&configured.allowed_domains);
-    let mut denied = rules(&configured.denied_domains);
-    for (behavior, list) in [
-        (Behavior::Allow, &mut allowed),
-        (Behavior::Deny, &mut denied),
-    ] {
-        for rule in context.rules.with(behavior) {
-            if rule.value.tool_name != "WebFetch" {
-                continue;
-            }
-            let content = rule.value.rule_content.as_deref().unwrap_or_default();
-            let host = content.strip_prefix("domain:").map(HostRule::parse);
-            list.extend(host.and_then(Result::ok));
-        }
-    }
-    let sockets = configured.allow_unix_sockets.iter();
-    NetworkPolicy {
-        allowed,
-        denied,
-        strict: configured.strict_allowlist == Some(true),
-        unix_sockets: match (configured.allow_all_unix_sockets, sockets.len()) {
-            (Some(true), _) => UnixSockets::All,
-            (_, 0) => UnixSockets::None,
-            _ => UnixSockets::Listed(sockets.map(|text| path_of(text, context)).collect()),
-        },
-        no_listening: configured.allow_local_binding == Some(false),
-        own_http_proxy: configured.http_proxy_port,
-        own_socks_proxy: configured.socks_proxy_port,
-    }
-}
-
-/// The credentials that commands use without seeing them.
-fn credentials(
-    settings: &SandboxSettings,
-    context: &PermissionContext,
-    problems: &mut Vec<String>,
-) -> Vec<CredentialSource> {
-    let Some(configured) = &settings.credentials else {
-        return Vec::new();
-    };
-    let mut sources: Vec<(&str, CredentialSource)> = Vec::new();
-    let mut add = |name, place| {
-        let hosts = Vec::new();
-        sources.push((name, CredentialSource { place, hosts }));
-    };
-    for name in &configured.env {
-        add(name.as_str(), CredentialPlace::Variable(name.clone()));
-    }
-    for file in &configured.files {
-        let pattern = match file {
-            CredentialFile::Whole(_) => None,
-            CredentialFile::Part { pattern, .. } => Some(pattern.clone()),
-        };
-        let path = real(&path_of(file.path(), context));
-        add(file.path(), CredentialPlace::File { path, pattern });
-    }
-    for (host, names) in &configured.hosts {
-        let rule = match HostRule::parse(host) {
-            Ok(rule) if host.trim() != "*" => rule,
-            Ok(_) => {
-                problems.push("sandbox.credentials.hosts: `*` would give credentials to everybody; name the hosts".to_owned());
-                continue;
-            }
-            Err(error) => {
-                problems.push(format!("sandbox.credentials.hosts: {error}"));
-                continue;
-            }
-        };
-        for name in names {
-            let mut known = sources
-                .iter_mut()
-                .filter(|(known, _)| known == name)
-                .peekable();
-            if known.peek().is_none() {
-                problems.push(format!(
-                    "sandbox.credentials.hosts: `{name}` of {host} is neither in `env` nor in `files`"
-                ));
-            }
-            known.for_each(|(_, source)| source.hosts.push(rule.clone()));
-        }
-    }
-    sources.into_iter().map(|(_, source)| source).collect()
-}
-
 /// Paths and hosts that are not reported as violations: settings list them by the beginning of the command, or for `*`.
 #[must_use]
 pub fn ignored(settings: &SandboxSettings, command: &str) -> Vec<String> {
@@ -550,6 +335,7 @@ pub fn describe(context: &PermissionContext, status: Option<&lathe_sandbox::Stat
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lathe_sandbox::{HostRule, Tier, UnixSockets};
     use lathe_shell::analysis::analyse;
     use lathe_shell::syntax::ShellKind;
     use serde_json::json;
