@@ -70,7 +70,7 @@ impl Work {
         let servers = LanguageServers::new(
             servers,
             Surroundings {
-                confine: std::sync::Arc::new(Ok),
+                confine: Arc::new(Ok),
                 environment,
                 version: "0".to_owned(),
                 roots: Box::new(move || roots.clone()),
