@@ -319,7 +319,7 @@ pub enum OpenError {
     Usage(String),
     /// There is no key.
     #[error(
-        "no key for a model was found.\n  Set one:        export ANTHROPIC_API_KEY=…, or `lathe login <provider>`\n  Other models:   lathe --model openai/gpt-5, gemini/…, openrouter/… (with their key)\n  A local model:  lathe --model ollama/<name>; `lathe models` lists what is running here\n  Without a key:  lathe demo"
+        "no key for a model was found.\n  Set one:        export ANTHROPIC_API_KEY=…, or `lathe login <provider>` (openai, gemini, openrouter, …)\n  A local model:  lathe --model ollama/<name> (`lathe models` lists them), or a server named in ANTHROPIC_BASE_URL\n  Without a key:  lathe demo"
     )]
     NoCredentials,
     /// Settings need a sandbox, and there is none.

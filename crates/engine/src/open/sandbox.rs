@@ -145,7 +145,7 @@ mod tests {
             .opened(false)
             .unwrap();
         assert!(!on && said.len() == 1, "{said:?}");
-        assert!(said[0].contains("settings ask for a sandbox"), "{said:?}");
+        assert!(said[0].contains("settings enable the sandbox"), "{said:?}");
         for needed in [
             json!({"enabled": true, "failIfUnavailable": true}),
             json!({"failIfUnavailable": true}),

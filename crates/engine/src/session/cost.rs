@@ -94,7 +94,7 @@ mod tests {
             ..Usage::default()
         };
         let mut ledger = Ledger::default();
-        assert!(text(ledger.totals()).contains("Nothing"));
+        assert!(text(ledger.totals()).contains("No model was called"));
         ledger.note_response("claude-opus-5-5", &usage, &catalog);
         ledger.note_part(Part::Side, "my-model", &usage, &catalog);
         let mut inner = Ledger::default();

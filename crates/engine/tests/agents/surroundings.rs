@@ -191,7 +191,7 @@ async fn agents_whose_files_change_are_told_at_the_end_and_the_prefix_stays() {
         text.contains("new or changed since the Agent tool was described:\\n- young: for tests"),
         "{text}"
     );
-    assert!(text.contains("no longer there:\\n- old"), "{text}");
+    assert!(text.contains("Removed types of agents:\\n- old"), "{text}");
     talk.say("three").await;
     let all = whole(place.server.message_requests().last().unwrap());
     assert_eq!(all.matches("- young: for tests").count(), 1, "once");
