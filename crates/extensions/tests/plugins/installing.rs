@@ -478,13 +478,13 @@ fn renamed_and_removed_plugins_are_reported() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.contains("is called newest now") && error.contains("stays"),
+        error.contains("was renamed to newest") && error.contains("stays"),
         "{error}"
     );
     for (name, expected) in [
         ("newer", "lathe plugin install newest@market"),
-        ("gone", "taken gone off"),
-        ("a", "taken a off"),
+        ("gone", "has removed gone"),
+        ("a", "has removed a"),
         ("other", "doesn't list other"),
     ] {
         let error = home.install(&format!("{name}@market")).unwrap_err();

@@ -81,7 +81,7 @@ fn of_two_plugins_with_one_name_the_first_is_on() {
             .reason
             .as_ref()
             .unwrap()
-            .contains("tool@inline is on already")
+            .contains("tool@inline is already enabled")
     );
 }
 

@@ -153,7 +153,7 @@ fn a_marketplace_that_settings_name_is_added_when_it_is_needed() {
     assert!(listed.iter().all(|one| one.install_location.is_none()));
     home.install("tool@market").unwrap();
     let error = home.install("tool@wrong").unwrap_err();
-    assert!(error.to_string().contains("calls itself market"), "{error}");
+    assert!(error.to_string().contains("found market"), "{error}");
 }
 
 #[test]

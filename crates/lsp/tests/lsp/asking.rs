@@ -241,7 +241,7 @@ async fn a_symbol_can_be_named_instead_of_its_character() {
         (
             Some(2),
             Some("Outer"),
-            "line 2 holds no \"Outer\": second line",
+            "line 2 does not contain \"Outer\": second line",
         ),
         (Some(2), None, "needs \"character\""),
     ] {

@@ -65,7 +65,7 @@ async fn a_server_that_dies_at_its_start_is_tried_three_times_more_and_told_twic
     work.write("a.words", "x\n");
     let error = work.hover().await.unwrap_err().to_string();
     assert!(
-        error.contains("exit code 3; its last words: a broken installation"),
+        error.contains("exit code 3; last line of its output: a broken installation"),
         "{error}"
     );
     for _ in 0..3 {
@@ -103,7 +103,7 @@ async fn a_server_that_always_dies_is_given_up() {
         last = work.hover().await.unwrap_err().to_string();
     }
     assert!(
-        last.contains("exit code 7; its last words: out of cheese"),
+        last.contains("exit code 7; last line of its output: out of cheese"),
         "{last}"
     );
     assert!(last.contains("started again 3 times"), "{last}");
