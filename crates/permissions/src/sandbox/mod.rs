@@ -338,7 +338,7 @@ mod tests {
     use lathe_sandbox::{HostRule, Tier, UnixSockets};
     use lathe_shell::analysis::analyse;
     use lathe_shell::syntax::ShellKind;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     fn settings(value: Value) -> SandboxSettings {
         serde_json::from_value(value).unwrap()
