@@ -708,7 +708,7 @@ fn hosts_are_asked_about_and_remembered() {
         question["request"]["decision_reason"]
             .as_str()
             .unwrap()
-            .contains("reach unknown.example"),
+            .contains("connects to unknown.example"),
         "{question}"
     );
     session.send(&json!({"type": "control_response", "response": {"subtype": "success",

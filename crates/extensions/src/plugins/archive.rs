@@ -256,7 +256,11 @@ mod tests {
         }
         let mut changed = whole.clone();
         changed[0] = b'q';
-        assert!(unpacked(&changed).unwrap_err().contains("not a valid tar archive"));
+        assert!(
+            unpacked(&changed)
+                .unwrap_err()
+                .contains("not a valid tar archive")
+        );
         let folder = tempfile::tempdir().unwrap();
         assert!(unpack(&b"not gzip"[..], folder.path(), Limits::default()).is_err());
     }

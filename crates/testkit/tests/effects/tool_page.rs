@@ -22,7 +22,9 @@ fn definitions(tasks: bool) -> BTreeMap<String, Value> {
         .variable("LATHE_ENABLE_TASKS", if tasks { "1" } else { "0" })
         // Without the search, what waits for it is sent.
         .variable("ENABLE_TOOL_SEARCH", if tasks { "0" } else { "1" })
-        .variable("LATHE_SESSION_TITLES", "0");
+        .variable("LATHE_SESSION_TITLES", "0")
+        // As users have it: a field of Bash is offered only with the sandbox.
+        .sandbox_by_default();
     let settings = json!({
         "lspServers": {"none": {"command": "true", "extensionToLanguage": {".none": "none"}}},
     });

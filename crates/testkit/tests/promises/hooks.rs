@@ -214,7 +214,7 @@ fn a_hook_lets_the_model_try_a_refused_call_again() {
         );
         run.last_result()
     };
-    let again = "you may try this call again";
+    let again = "A hook allows you to retry this call";
     let answer =
         r#"echo '{"hookSpecificOutput": {"hookEventName": "PermissionDenied", "retry": true}}'"#;
     assert!(refused(answer).contains(again));
