@@ -46,12 +46,17 @@ pub(crate) fn connect(app: &mut App, wanted: &str) {
     };
     let control = session.editor();
     let wanted = wanted.to_owned();
-    app.remark(format!("connecting to {} …", clean(&wanted)));
+    let editors = control.running();
+    let named = editors
+        .iter()
+        .find(|editor| editor.port.to_string() == wanted);
+    let name = clean(named.map_or(&wanted, |editor| &editor.name));
+    app.remark(format!("connecting to {name} …"));
     app.jobs.task(async move {
         let done = control.connect(&wanted).await;
         Some(JobResult::report(
             done.map(|name| format!("connected to {}", clean(&name)))
-                .map_err(|error| format!("can't connect to {}: {error}", clean(&wanted))),
+                .map_err(|error| format!("can't connect to {name}: {error}")),
         ))
     });
 }
