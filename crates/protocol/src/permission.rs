@@ -397,6 +397,9 @@ pub enum Decision {
     },
 }
 
+/// The display name of a question about a host that a sandboxed command connects to.
+pub const NETWORK: &str = "Network";
+
 /// A permission question to the user or another answerer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PermissionRequest {
@@ -420,7 +423,7 @@ pub struct PermissionRequest {
     /// The kind of the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision_reason_type: Option<String>,
-    /// A short name for the action.
+    /// A short name for the action; [`NETWORK`] for a host that a sandboxed command connects to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
     /// The action in a line.

@@ -8,8 +8,8 @@ use lathe_permissions::{PermissionContext, Permissions};
 use lathe_protocol::event::NoticeLevel;
 use lathe_protocol::ids::{AgentId, RequestId, ToolUseId};
 use lathe_protocol::permission::{
-    Behavior, DecisionReason, PermissionMode, PermissionReply, PermissionRequest, PermissionUpdate,
-    RuleSource, RuleValue,
+    Behavior, DecisionReason, NETWORK, PermissionMode, PermissionReply, PermissionRequest,
+    PermissionUpdate, RuleSource, RuleValue,
 };
 use lathe_proxy::{AskHost, HostAnswer, MaskError, Prepared, Proxy, ProxyOptions, Wanted};
 use lathe_sandbox::{CredentialSource, Host, NetworkPolicy, Sandbox, SandboxError, SandboxPolicy};
@@ -237,7 +237,7 @@ fn question(calls: &Asker, wanted: &Wanted) -> PermissionRequest {
         blocked_path: None,
         decision_reason: Some(reason.text()),
         decision_reason_type: Some(reason.kind().to_owned()),
-        display_name: Some("Network".to_owned()),
+        display_name: Some(NETWORK.to_owned()),
         title: Some(format!("Reach {}", wanted.host)),
         description: None,
         agent_id: calls.agent_id.clone(),

@@ -359,6 +359,16 @@ fn the_dialogs() {
             Path::new("/work/project"),
         ));
     });
+    frame("permission-host", 24, |app| {
+        let input = json!({"url": "https://example.com:80/", "prompt": "A command."});
+        let mut request = PermissionRequest::clone(&request("WebFetch", input, vec![rule()]));
+        request.display_name = Some(lathe_protocol::permission::NETWORK.to_owned());
+        request.description = None;
+        app.layers.open(PermissionDialog::new(
+            Arc::new(request),
+            Path::new("/work/project"),
+        ));
+    });
     frame("permission-other", 24, |app| {
         let input = json!({"city": "Oslo", "days": 3});
         app.layers.open(PermissionDialog::new(

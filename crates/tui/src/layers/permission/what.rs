@@ -9,6 +9,7 @@ use crate::render::markdown::Look;
 use crate::render::style::{Line, Style};
 use crate::render::text::{clean, one_line, reveal, wrap};
 use crate::render::theme::Theme;
+use lathe_protocol::permission::NETWORK;
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -24,7 +25,10 @@ impl PermissionDialog {
             "Edit" | "MultiEdit" => format!("Change {}?", self.path("file_path")),
             "NotebookEdit" => format!("Change {}?", self.path("notebook_path")),
             "Read" => format!("Read {}?", self.path("file_path")),
-            name => format!("Use {}?", clean(name)),
+            name => match self.host() {
+                Some(host) => format!("Let the command connect to {}?", one_line(&reveal(host))),
+                None => format!("Use {}?", clean(name)),
+            },
         };
         let heading = if is_dangerous(&self.request) {
             Line::styled("⚠ Dangerous. ", theme.error.bold()).with(question, theme.error.bold())
@@ -48,6 +52,14 @@ impl PermissionDialog {
             out.push(Line::styled("asked by a sub-agent", theme.muted));
         }
         out
+    }
+
+    /// The host that a sandboxed command connects to, if that is the question.
+    fn host(&self) -> Option<&str> {
+        let of_network = self.request.display_name.as_deref() == Some(NETWORK);
+        let url = self.request.input.get("url").and_then(Value::as_str);
+        let url = url.filter(|_| of_network)?;
+        Some(url.trim_start_matches("https://").trim_end_matches('/'))
     }
 
     pub(super) fn path(&self, key: &str) -> String {
@@ -75,6 +87,10 @@ impl PermissionDialog {
                 .and_then(Value::as_str)
                 .map_or_else(PathBuf::new, PathBuf::from);
             return diff::lines(&path, &self.change, look, limit.min(MOST_LINES));
+        }
+        if self.host().is_some() {
+            // The question names it.
+            return Vec::new();
         }
         let mut input = input.clone();
         if self.request.tool_name == "Read"
