@@ -68,6 +68,17 @@ fn a_returning_user_gets_one_summary() {
     assert_eq!(said(&stage, 2), "and now");
     assert_eq!(questions(&stage), 1);
     assert_eq!(terminal.everything().matches(TOLD).count(), 1);
+    // It is kept in the transcript, for those who read it later.
+    let transcript = lathe_testkit::transcript::of_home(&stage.home).remove(0);
+    let kept: Vec<serde_json::Value> = std::fs::read_to_string(transcript)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .filter(|record: &serde_json::Value| record["subtype"] == "away_summary")
+        .collect();
+    assert_eq!(kept.len(), 1);
+    let text = kept[0]["content"].as_str().unwrap();
+    assert!(text.contains("The clock was mended."), "{text}");
     stage.server.finish();
 }
 

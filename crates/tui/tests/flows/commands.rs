@@ -355,6 +355,29 @@ fn background_tasks_are_listed_and_stopped() {
 }
 
 #[test]
+fn a_key_in_the_list_of_tasks_keeps_a_command_at_exit() {
+    let stage = Stage::replies([
+        Reply::tool_use(
+            "Bash",
+            json!({"command": "sleep 300", "run_in_background": true, "description": "Sleep long"}),
+        ),
+        Reply::text("it sleeps"),
+    ]);
+    let terminal = stage.open_with(&["--allowedTools", "Bash"], 100, 30);
+    terminal.say("go");
+    terminal.wait_for("● it sleeps");
+    terminal.wait_gone("esc to interrupt");
+    terminal.say("/tasks ");
+    terminal.wait_for("Sleep long");
+    terminal.send("k");
+    terminal.wait_for("· kept at exit");
+    terminal.send("k");
+    terminal.wait_gone("· kept at exit");
+    terminal.send("x");
+    terminal.wait_for("· killed ·");
+}
+
+#[test]
 fn ctrl_b_lets_a_command_go_on_in_the_background() {
     let stage = Stage::replies([
         Reply::tool_use("Bash", json!({"command": "echo begun; sleep 300"})),
