@@ -203,7 +203,7 @@ pub(crate) fn sandbox(installation: &Installation<'_>, report: &mut Report<'_>) 
         }
         let state = match (wish, wish.holds(status.tier)) {
             (Wish::On, true) => "commands run in the sandbox (sandbox.enabled)",
-            (_, true) => "commands run in the sandbox (by default)",
+            (_, true) => "commands of the terminal run in the sandbox (by default)",
             (_, false) => "the sandbox is off; sandbox.enabled in settings switches it on",
         };
         report.fine(state);

@@ -124,48 +124,70 @@ fn offered(server: &BlockingServer) -> Value {
     bash.unwrap()["input_schema"]["properties"].clone()
 }
 
+/// Replies that try to write inside and outside of the project.
+fn two_writes() -> [Reply; 2] {
+    [
+        Reply::tool_use("Bash", command("cp file copy; cp file ~/outside")),
+        Reply::text("it is done"),
+    ]
+}
+
+const EXPLAINED: &str = "Commands run in a sandbox";
+
 #[test]
-fn commands_run_in_the_sandbox_unless_somebody_says_no_and_that_is_explained_once() {
-    let inputs = || {
-        [
-            Reply::tool_use("Bash", command("cp file copy; cp file ~/outside")),
-            Reply::text("done"),
-        ]
-    };
-    let explained = "Commands run in a sandbox and therefore without a question";
-    let server = server(inputs().into_iter().chain(inputs()));
-    let home = TestHome::with_server(&server).sandbox_by_default();
-    home.write("file", "one\n");
-    let first = home.run(["-p", "go"], "");
-    assert_eq!(first.code(), Some(0), "{first:#?}");
-    assert!(first.stderr.contains(explained), "{first:#?}");
-    assert_eq!(home.read("copy"), "one\n");
-    assert!(!home.home().join("outside").exists());
-    assert!(offered(&server)["dangerouslyDisableSandbox"].is_object());
-    let second = home.run(["-p", "go"], "");
-    assert!(!second.stderr.contains(explained), "{second:#?}");
-    server.finish();
-    // Three ways to say no. Nobody is there to say yes to the command instead.
-    for way in ["flag", "variable", "setting"] {
-        let server = lathe_testkit::server(inputs());
+fn commands_of_the_terminal_run_in_the_sandbox_and_that_is_explained_once() {
+    for first in [true, false] {
+        let server = server(two_writes());
+        let home = TestHome::with_server(&server).sandbox_by_default();
+        let home = home.variable("LATHE_PROMPT_SUGGESTIONS", "0");
+        let home = home.variable("LATHE_SESSION_TITLES", "0");
+        home.write("file", "one\n");
+        if !first {
+            home.write(home.config().join("sandbox-announced"), "");
+        }
+        let mut terminal = home.terminal([] as [&str; 0], 100, 30);
+        terminal.say("go");
+        terminal.wait_for("it is done");
+        terminal.leave();
+        let shown = terminal.everything();
+        assert_eq!(shown.contains(EXPLAINED), first, "{shown}");
+        assert_eq!(home.read("copy"), "one\n");
+        assert!(!home.home().join("outside").exists());
+        assert!(offered(&server)["dangerouslyDisableSandbox"].is_object());
+        server.finish();
+    }
+}
+
+#[test]
+fn print_mode_has_the_sandbox_only_if_somebody_says_so() {
+    for (way, on) in [
+        ("default", false),
+        ("setting", true),
+        ("variable", true),
+        ("setting, but the flag", false),
+        ("setting, but the variable", false),
+    ] {
+        let server = lathe_testkit::server(two_writes());
         let mut home = TestHome::with_server(&server).sandbox_by_default();
         home.write("file", "one\n");
         let mut arguments = vec!["-p", "go"];
+        if way.starts_with("setting") {
+            let settings = json!({"sandbox": {"enabled": true}});
+            home.write(home.config().join("settings.json"), settings.to_string());
+        }
         match way {
-            "flag" => arguments.push("--no-sandbox"),
-            "variable" => home = home.variable("LATHE_SANDBOX", "0"),
-            _ => {
-                let settings = json!({"sandbox": {"enabled": false}});
-                home.write(home.config().join("settings.json"), settings.to_string());
-            }
+            "variable" => home = home.variable("LATHE_SANDBOX", "1"),
+            "setting, but the variable" => home = home.variable("LATHE_SANDBOX", "0"),
+            "setting, but the flag" => arguments.push("--no-sandbox"),
+            _ => {}
         }
         let output = home.run(arguments, "");
-        assert!(!output.stderr.contains(explained), "{way}: {output:#?}");
-        assert!(!home.project().join("copy").exists(), "{way}");
-        assert!(
-            offered(&server)["dangerouslyDisableSandbox"].is_null(),
-            "{way}"
-        );
+        assert!(!output.stderr.contains(EXPLAINED), "{way}: {output:#?}");
+        // Without it the command needs a permission that nobody gives.
+        assert_eq!(home.project().join("copy").exists(), on, "{way}");
+        assert!(!home.home().join("outside").exists(), "{way}");
+        let field = &offered(&server)["dangerouslyDisableSandbox"];
+        assert_eq!(field.is_object(), on, "{way}");
         server.finish();
     }
 }

@@ -52,7 +52,8 @@ pub(super) async fn equip(mut loaded: Loaded) -> Result<Equipped, OpenError> {
         remarks,
         ..
     } = &mut loaded;
-    let wish = Wish::of(settings, options.permissions.no_sandbox, environment);
+    let wish = Wish::of(settings, options.permissions.no_sandbox, environment)
+        .in_session(options.interactive);
     let sandbox = super::sandbox::sandbox(places, wish);
     let (events, stream) = events::channel();
     let transcript = transcript(places, options, &events)?;

@@ -453,6 +453,7 @@ fn session(equipped: &Equipped, agents: Arc<AgentCatalog>, betas: &[String]) -> 
             ),
             key_source: equipped.key_source.clone(),
             no_sandbox: options.permissions.no_sandbox,
+            is_interactive: options.interactive,
             model_is_pinned: options.model.name.is_some()
                 || environment.get(Variable::Model).is_some(),
         },

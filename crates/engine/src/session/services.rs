@@ -44,4 +44,6 @@ pub(crate) struct SessionSettings {
     pub(crate) model_is_pinned: bool,
     /// Whether the command line switched the sandbox off.
     pub(crate) no_sandbox: bool,
+    /// Whether the user sits there.
+    pub(crate) is_interactive: bool,
 }

@@ -247,7 +247,7 @@ fn status(places: &Places, settings: &Resolved, as_json: bool) -> Outcome {
     }
     let state = match (wish, active) {
         (Wish::On, true) => "on: commands run in the sandbox",
-        (_, true) => "on by default: commands run in the sandbox",
+        (_, true) => "on in the terminal by default; elsewhere with sandbox.enabled in settings",
         (Wish::On, false) => "enabled in settings, but not available on this system",
         (Wish::Default, false) => "off: the available tier is used only if sandbox.enabled is set",
         (Wish::Off, _) => "off (enable it with sandbox.enabled in settings)",

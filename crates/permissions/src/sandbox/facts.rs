@@ -47,6 +47,16 @@ impl Wish {
         }
     }
 
+    /// The same for a session. Nobody sees the explanation in print mode, and hosts of the SDK and editors expect their
+    /// commands to run as they sent them and to be asked about them: there it is on only if somebody says so.
+    #[must_use]
+    pub fn in_session(self, interactive: bool) -> Self {
+        match self {
+            Self::Default if !interactive => Self::Off,
+            wish => wish,
+        }
+    }
+
     /// Whether commands run in the sandbox, for the tier that can be had here.
     #[must_use]
     pub fn holds(self, tier: Tier) -> bool {

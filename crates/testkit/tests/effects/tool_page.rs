@@ -23,8 +23,8 @@ fn definitions(tasks: bool) -> BTreeMap<String, Value> {
         // Without the search, what waits for it is sent.
         .variable("ENABLE_TOOL_SEARCH", if tasks { "0" } else { "1" })
         .variable("LATHE_SESSION_TITLES", "0")
-        // As users have it: a field of Bash is offered only with the sandbox.
-        .sandbox_by_default();
+        // A field of Bash is offered only with the sandbox.
+        .variable("LATHE_SANDBOX", "1");
     let settings = json!({
         "lspServers": {"none": {"command": "true", "extensionToLanguage": {".none": "none"}}},
     });
