@@ -137,7 +137,14 @@ const EXPLAINED: &str = "Commands run in a sandbox";
 #[test]
 fn commands_of_the_terminal_run_in_the_sandbox_and_that_is_explained_once() {
     for first in [true, false] {
-        let server = server(two_writes());
+        let server = server([
+            // Nothing that it would have to ask about.
+            Reply::tool_use(
+                "Bash",
+                command("cp file copy; touch /tmp/only-in-the-sandbox"),
+            ),
+            Reply::text("it is done"),
+        ]);
         let home = TestHome::with_server(&server).sandbox_by_default();
         let home = home.variable("LATHE_PROMPT_SUGGESTIONS", "0");
         let home = home.variable("LATHE_SESSION_TITLES", "0");
@@ -152,7 +159,7 @@ fn commands_of_the_terminal_run_in_the_sandbox_and_that_is_explained_once() {
         let shown = terminal.everything();
         assert_eq!(shown.contains(EXPLAINED), first, "{shown}");
         assert_eq!(home.read("copy"), "one\n");
-        assert!(!home.home().join("outside").exists());
+        assert!(!std::path::Path::new("/tmp/only-in-the-sandbox").exists());
         assert!(offered(&server)["dangerouslyDisableSandbox"].is_object());
         server.finish();
     }

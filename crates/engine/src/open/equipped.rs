@@ -53,7 +53,7 @@ pub(super) async fn equip(mut loaded: Loaded) -> Result<Equipped, OpenError> {
         ..
     } = &mut loaded;
     let wish = Wish::of(settings, options.permissions.no_sandbox, environment)
-        .in_session(options.interactive);
+        .in_session(settings, options.interactive);
     let sandbox = super::sandbox::sandbox(places, wish);
     let (events, stream) = events::channel();
     let transcript = transcript(places, options, &events)?;

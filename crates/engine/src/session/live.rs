@@ -251,7 +251,7 @@ fn apply(shared: &ConversationShared, settings: &Resolved) {
     shared.permissions.reload(&rules, outside);
     let switched_off = shared.session.settings.no_sandbox;
     let wish = Wish::of(settings, switched_off, &shared.tools.environment)
-        .in_session(shared.session.settings.is_interactive);
+        .in_session(settings, shared.session.settings.is_interactive);
     let sandbox = shared.tools.programs.sandbox.as_ref();
     let mut facts = crate::open::sandbox::facts(settings, wish, sandbox);
     shared.permissions.update_context(|context| {

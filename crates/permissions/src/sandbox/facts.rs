@@ -48,11 +48,11 @@ impl Wish {
     }
 
     /// The same for a session. Nobody sees the explanation in print mode, and hosts of the SDK and editors expect their
-    /// commands to run as they sent them and to be asked about them: there it is on only if somebody says so.
+    /// commands to run as they sent them and to be asked about them: there it is on only if settings speak of it.
     #[must_use]
-    pub fn in_session(self, interactive: bool) -> Self {
+    pub fn in_session(self, settings: &Resolved, interactive: bool) -> Self {
         match self {
-            Self::Default if !interactive => Self::Off,
+            Self::Default if !interactive && settings.settings.sandbox.is_none() => Self::Off,
             wish => wish,
         }
     }
