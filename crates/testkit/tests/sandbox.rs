@@ -174,7 +174,7 @@ fn print_mode_has_the_sandbox_only_if_somebody_says_so() {
         ("setting, but the flag", false),
         ("setting, but the variable", false),
     ] {
-        let server = lathe_testkit::server(two_writes());
+        let server = server(two_writes());
         let mut home = TestHome::with_server(&server).sandbox_by_default();
         home.write("file", "one\n");
         let mut arguments = vec!["-p", "go"];
