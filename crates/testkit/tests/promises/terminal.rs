@@ -56,7 +56,7 @@ fn an_idle_person_and_hooks_are_told_that_lathe_waits() {
         .variable("LATHE_IDLE_PROMPT_SECONDS", "1");
     let mut terminal = home.terminal([] as [&str; 0], 100, 30);
     terminal.say("hi");
-    terminal.wait_for("fine");
+    terminal.wait_for("● fine");
     until("the hook", || home.project().join("log").exists());
     terminal.leave();
     let heard = heard(&home);
@@ -72,7 +72,7 @@ fn hooks_are_told_why_a_session_starts_and_ends() {
     let home = home_with(&settings).server(&server);
     let mut terminal = home.terminal([] as [&str; 0], 100, 30);
     terminal.say("hi");
-    terminal.wait_for("fine");
+    terminal.wait_for("● fine");
     terminal.say("/clear");
     until("the next session", || heard(&home).len() == 3);
     // Its start hooks ran, and it may not be open yet.
@@ -179,7 +179,7 @@ fn a_switch_of_the_model_that_a_hook_asks_about_is_confirmed() {
     terminal.send("\r");
     terminal.wait_for("model: claude-haiku");
     terminal.say("hi");
-    terminal.wait_for("fine");
+    terminal.wait_for("● fine");
     terminal.leave();
     assert!(server.message_requests()[0].model().contains("haiku"));
 }
