@@ -271,11 +271,16 @@ impl Explanation {
                 paint.faint(&format!("not understood: {problem}"))
             );
         }
-        let hard = matches!(self.verdict.decision, Decision::Ask { hard: true, .. });
-        let note = if hard {
-            " (in every mode, under any rule)"
-        } else {
-            ""
+        let note = match &self.verdict.decision {
+            Decision::Ask {
+                hard: true,
+                suggestions,
+                ..
+            } if suggestions.is_empty() => " (in every mode, under any rule)",
+            Decision::Ask { hard: true, .. } => {
+                " (in every mode, unless a rule spells out this command)"
+            }
+            _ => "",
         };
         let _ = writeln!(
             text,

@@ -41,7 +41,7 @@ pub(crate) struct Findings {
     pub(crate) refused: Option<DecisionReason>,
     /// A hard safety check: the user must say it, each time.
     pub(crate) hard: Option<Question>,
-    /// It can't be known what it does: where it would pass by a mode or a rule, the user must say it.
+    /// It can't be known what it does: no mode, general rule or hook lets it pass, so the user must say it.
     pub(crate) unknown: Option<Question>,
     /// An ask rule.
     pub(crate) ask: Option<DecisionReason>,
@@ -82,7 +82,10 @@ impl Findings {
         let unknown = self.unknown.take().filter(|_| !self.sandboxed);
         let changes = self.changes;
         match (self.decide_as_known(mode), unknown) {
-            (Decision::Allow { .. }, Some(question)) => ask(question, true, mode, changes),
+            // The same question with and without a rule, or a rule would take a hook's answer away.
+            (Decision::Allow { .. } | Decision::Ask { hard: false, .. }, Some(question)) => {
+                ask(question, true, mode, changes)
+            }
             (decision, _) => decision,
         }
     }
@@ -178,8 +181,8 @@ pub(crate) fn strictness(decision: &Decision) -> u8 {
 }
 
 /// The strictest of several decisions, the first of equals. If it is a question, it offers what all
-/// questions together need, so that one answer settles the call; a hard one offers nothing, because
-/// nothing that could be saved would silence it.
+/// questions together need, so that one answer settles the call; a hard one offers only what silences
+/// every hard one.
 pub(crate) fn strictest(decisions: Vec<Decision>) -> Option<Decision> {
     let most = decisions.iter().map(strictness).max()?;
     let mut all_suggestions: Vec<PermissionUpdate> = Vec::new();
@@ -188,6 +191,14 @@ pub(crate) fn strictest(decisions: Vec<Decision>) -> Option<Decision> {
             merge(&mut all_suggestions, suggestions);
         }
     }
+    let settled = decisions.iter().all(|decision| match decision {
+        Decision::Ask {
+            hard: true,
+            suggestions,
+            ..
+        } => !suggestions.is_empty(),
+        _ => true,
+    });
     // Of several that pass, one that needed a rule or a mode says more than one that passes anyway.
     let telling = |decision: &Decision| {
         use DecisionReason::{Mode, Rule};
@@ -212,7 +223,11 @@ pub(crate) fn strictest(decisions: Vec<Decision>) -> Option<Decision> {
         suggestions, hard, ..
     } = &mut winner
     {
-        *suggestions = if *hard { Vec::new() } else { all_suggestions };
+        if !*hard {
+            *suggestions = all_suggestions;
+        } else if !settled {
+            suggestions.clear();
+        }
     }
     Some(winner)
 }

@@ -97,12 +97,7 @@ fn what_always_allow_saves_silences_the_next_such_question() {
         let permissions = session(&world);
         let subject = subject(tool, &world.fill(what), &world.project());
         let decision = decide_on(tool, &subject, &permissions.snapshot());
-        let Decision::Ask {
-            suggestions,
-            hard: false,
-            ..
-        } = &decision
-        else {
+        let Decision::Ask { suggestions, .. } = &decision else {
             panic!("{tool} {what}: {decision:?}");
         };
         assert!(!suggestions.is_empty(), "{tool} {what}: {decision:?}");

@@ -231,6 +231,13 @@ impl Judge<'_> {
         )]
     }
 
+    /// The question about what can't be known; only a rule that spells the command out settles it.
+    pub(crate) fn unknown(&self, reason: String) -> Question {
+        let mut question = Question::new(DecisionReason::SafetyCheck { reason });
+        question.suggestions = self.exact_suggestion();
+        question
+    }
+
     /// If one of the suggestions is the whole command, no other rule for commands is needed.
     fn fit_suggestions(&self, decision: &mut Decision) {
         use lathe_protocol::permission::PermissionUpdate::AddRules;

@@ -84,7 +84,7 @@ impl View<'_> {
             findings.hard = Some(Question::new(DecisionReason::SafetyCheck { reason }));
         }
         if let Some(reason) = self.unknown_effect() {
-            findings.unknown = Some(Question::new(DecisionReason::SafetyCheck { reason }));
+            findings.unknown = Some(self.judge.unknown(reason));
         }
         let blocking = part
             .concerns

@@ -311,9 +311,8 @@ impl View<'_> {
         findings.allow = self.granted(needed);
         if writes && self.judge.exact.is_none() {
             // It could be a protected file.
-            findings.unknown = Some(Question::new(DecisionReason::SafetyCheck {
-                reason: format!("it can't be known which file is written: {shown}"),
-            }));
+            let reason = format!("it can't be known which file is written: {shown}");
+            findings.unknown = Some(self.judge.unknown(reason));
         }
         findings
     }
