@@ -218,7 +218,7 @@ fn random_cut_doubled_and_shuffled_frames_never_crash_or_hang() {
     let seed = std::env::var("LATHE_FUZZ_SEED")
         .ok()
         .and_then(|text| text.parse().ok())
-        .unwrap_or_else(|| fastrand::u64(..));
+        .unwrap_or(1);
     // Shown when the test fails: the same seed gives the same bytes.
     eprintln!("LATHE_FUZZ_SEED={seed}");
     let mut random = fastrand::Rng::with_seed(seed);

@@ -50,7 +50,7 @@ fn any_answer() -> impl Strategy<Value = HookAnswer> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_strictest_voice_is_never_lost(answers in prop::collection::vec(any_answer(), 0..6)) {

@@ -228,7 +228,7 @@ fn value_range(text: &str, name: &str) -> std::ops::Range<usize> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn replacing_a_value_touches_no_other_byte(text in any_document(), value in prop_oneof![Just(json!("NEW")), Just(json!(7)), Just(json!([])), Just(json!(false))]) {

@@ -385,7 +385,7 @@ fn store(text: &str, stored: Stored) -> Vec<u8> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     /// An edit exchanges the bytes that it matches, and every other byte of the file stays.
     #[test]
