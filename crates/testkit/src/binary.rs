@@ -44,7 +44,10 @@ fn find() -> io::Result<PathBuf> {
         build(profile)?;
     }
     if !binary.is_file() {
-        let why = format!("cargo build -p lathe made no {}", binary.display());
+        let why = format!(
+            "cargo build --workspace --bins made no {}",
+            binary.display()
+        );
         return Err(io::Error::other(why));
     }
     Ok(binary)
@@ -53,7 +56,7 @@ fn find() -> io::Result<PathBuf> {
 fn build(profile: &Path) -> io::Result<()> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo
-        .args(["build", "--quiet", "-p", "lathe"])
+        .args(["build", "--quiet", "--workspace", "--bins"])
         .current_dir(workspace_root());
     match profile.file_name().and_then(|name| name.to_str()) {
         Some("debug") | None => {}
@@ -66,7 +69,7 @@ fn build(profile: &Path) -> io::Result<()> {
         profile.parent().expect("a profile lies in a target folder"),
     );
     if !cargo.status()?.success() {
-        let why = "cargo build -p lathe failed; its messages are above";
+        let why = "cargo build --workspace --bins failed; its messages are above";
         return Err(io::Error::other(why));
     }
     Ok(())
