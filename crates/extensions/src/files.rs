@@ -27,7 +27,7 @@ const DEEPEST: usize = 8;
 pub(crate) enum Reach {
     /// Anywhere: the user's own links may lead anywhere.
     Anywhere,
-    /// Anywhere, but a link leads to Markdown only: a person's trust in a project is no word for keys and passwords.
+    /// Anywhere, but a link leads to Markdown only: the user's trust in a project is no word for keys and passwords.
     Markdown,
     /// Inside a folder (its real path): files of others must not refer to other files of this
     /// machine.

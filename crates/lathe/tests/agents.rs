@@ -195,7 +195,7 @@ fn sixteen_agents_of_a_session_that_is_killed_are_all_known_when_it_is_taken_up_
 
 #[test]
 fn a_runaway_agent_ends_with_the_budget_and_the_output_says_why() {
-    // Whoever is asked starts another agent, and another.
+    // Every agent that is asked starts another agent, and another.
     let server = model(|_| {
         Reply::tool_use(
             "Agent",

@@ -52,7 +52,7 @@ fn run(home: &TestHome, more: &[&str]) -> lathe_testkit::Output {
     home.run(arguments.iter().chain(more), "")
 }
 
-/// What the model was sent with a request, as text.
+/// The text of a request to the model.
 fn sent(server: &BlockingServer, request: usize) -> String {
     server.requests()[request].body["messages"].to_string()
 }

@@ -8,7 +8,7 @@ use lathe_scripted::{BlockingServer, Reply, Scenario};
 use lathe_testkit::TestHome;
 use serde_json::json;
 
-/// What varies from run to run, and its replacement.
+/// Patterns that vary from run to run, and their replacements.
 const FILTERS: &[(&str, &str)] = &[
     (
         r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",

@@ -1,4 +1,4 @@
-//! What a call of a local tool costs beyond the server's own time.
+//! The cost of a call of a local tool beyond the server's own time.
 //!
 //! The same server (this program, with `serve`) answers the same call twice: over a bare pipe, written
 //! and read by hand, and through the manager. The difference is ours.

@@ -77,7 +77,7 @@ async fn listening(kind: &str) -> (Child, u16) {
     (child, port)
 }
 
-/// What the reference server can do, whatever the way to it.
+/// The abilities of the reference server, over any transport.
 async fn everything(manager: &Manager) {
     assert_eq!(
         state(manager),

@@ -267,7 +267,7 @@ fn with_keyring(home: &Home, more: &[(&str, &str)]) -> lathe_mcp::Options {
     options
 }
 
-/// What the keyring holds.
+/// The contents of the keyring.
 fn vault(home: &Home) -> Vec<String> {
     let entries = std::fs::read_dir(home.path().join("vault")).unwrap();
     let items = entries.map(|entry| entry.unwrap().path()).filter(|path| {

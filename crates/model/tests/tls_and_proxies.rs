@@ -351,7 +351,7 @@ fn a_missing_or_empty_authority_file_is_named_when_it_matters() {
     }
 }
 
-/// What a proxy does with CONNECT.
+/// How a proxy answers CONNECT.
 async fn tunnel(mut stream: TcpStream, target: SocketAddr) {
     let (head, _) = read_request(&mut stream).await;
     assert!(head.starts_with("CONNECT "), "{head}");

@@ -1,4 +1,4 @@
-//! What goes over the wire, in both directions.
+//! Traffic over the wire, in both directions.
 #![expect(
     clippy::disallowed_methods,
     reason = "tests stand outside of the program"

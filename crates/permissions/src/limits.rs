@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_only_reads_changes_nothing() {
+    fn reading_changes_nothing() {
         let mut context = context(&[]);
         context.limits.reads_only = true;
         assert!(allows(&context, "Bash", &command("ls -la | head -3")));

@@ -1,4 +1,4 @@
-//! What must hold whatever the call and the rules are.
+//! Properties that hold for every call and all rules.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 
 mod common;
@@ -50,7 +50,7 @@ const RULES: &[&str] = &[
     "Mystery",
 ];
 
-/// What commands are made of.
+/// Pieces of commands.
 const PIECES: &[&str] = &[
     "ls",
     "cat",
@@ -148,7 +148,7 @@ fn judged(row: &[&str], rules: &[(usize, Behavior, RuleSource)]) -> u8 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 250, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn adding_a_deny_rule_never_allows_more(
@@ -199,7 +199,7 @@ proptest! {
     }
 }
 
-/// What can be put around any command.
+/// Text that can be put around any command.
 const AROUND: &[(&str, &str)] = &[
     ("( ", "\n)"),
     ("{ ", "\n}"),
@@ -213,7 +213,7 @@ const AROUND: &[(&str, &str)] = &[
     ("true; ", ""),
 ];
 
-/// What can be put before a simple command.
+/// Text that can be put before a simple command.
 const BEFORE: &[&str] = &[
     "sudo ",
     "env ",

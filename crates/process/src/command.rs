@@ -23,7 +23,7 @@ pub struct Command {
     removed: Vec<OsString>,
     /// The confinement that the process enters before it becomes the program.
     entered: Option<Entered>,
-    /// What must be there for as long as the program runs.
+    /// Resources that live as long as the program runs.
     held: Option<Held>,
 }
 
@@ -186,7 +186,7 @@ impl Command {
         command
     }
 
-    /// What must be there for as long as the program runs.
+    /// Resources that live as long as the program runs.
     pub(crate) fn held(&self) -> Option<Held> {
         self.held.clone()
     }

@@ -189,21 +189,21 @@ pub enum SessionState {
     Idle,
 }
 
-/// What happened in the editor beside the session.
+/// An event of the editor beside the session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EditorNotice {
-    /// What it shows now; `None` when no editor is connected.
+    /// Its current view; `None` when no editor is connected.
     Shows(Option<EditorView>),
-    /// The person sent lines of a file to the prompt: the mention to put there.
+    /// The user sent lines of a file to the prompt: the mention to put there.
     Mentioned(String),
 }
 
-/// An editor that is connected, and what the person has before them.
+/// An editor that is connected, and what the user has before them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EditorView {
     /// The editor's name.
     pub name: String,
-    /// The open file, as it is shown to a person.
+    /// The open file, as it is shown to the user.
     pub file: Option<String>,
     /// How many lines of it are selected.
     pub selected_lines: usize,

@@ -115,7 +115,7 @@ impl Place {
         found.unwrap().1.to_string_lossy().into_owned()
     }
 
-    /// What commands trust: the file that they are pointed to.
+    /// The certificates that commands trust: the file that they are pointed to.
     fn bundle(&self) -> String {
         let file = self.made.files.iter();
         let file = file

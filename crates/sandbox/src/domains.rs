@@ -21,7 +21,7 @@ pub struct NetworkPolicy {
     pub unix_sockets: UnixSockets,
     /// Whether a command may listen on ports (of its own loopback, where it has one).
     pub no_listening: bool,
-    /// A proxy of the person's own, by its port on this machine, for HTTP.
+    /// A proxy of the user's own, by its port on this machine, for HTTP.
     pub own_http_proxy: Option<u16>,
     /// The same for SOCKS.
     pub own_socks_proxy: Option<u16>,
@@ -200,7 +200,7 @@ impl HostRule {
         }
     }
 
-    /// Whether it names this one host, so that a private address is what the person meant.
+    /// Whether it names this one host, so that a private address is what the user meant.
     #[must_use]
     fn names_address(&self, host: &Host) -> bool {
         matches!((&self.pattern, host), (Pattern::Address(wanted), Host::Address(address)) if wanted == address)
@@ -217,7 +217,7 @@ pub enum HostVerdict {
     Denied,
     /// It may not be reached: only named hosts may, and it isn't one.
     NotListed,
-    /// A person must say.
+    /// The user must say.
     Unknown,
 }
 

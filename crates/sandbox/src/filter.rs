@@ -212,15 +212,15 @@ pub(crate) enum Then {
 
 pub(crate) enum Instruction {
     Load(u32),
-    /// Goes on with the next instruction unless the loaded value is equal.
+    /// Continues with the next instruction unless the loaded value is equal.
     IfEqual(u32, Then),
-    /// Goes on with the next instruction unless the loaded value is at least this.
+    /// Continues with the next instruction unless the loaded value is at least this.
     IfAtLeast(u32, Then),
-    /// Goes on with the next instruction if the loaded value is equal.
+    /// Continues with the next instruction if the loaded value is equal.
     UnlessEqual(u32, Then),
-    /// Goes on with the next instruction unless the loaded value has one of these bits.
+    /// Continues with the next instruction unless the loaded value has one of these bits.
     IfAnyBit(u32, Then),
-    /// Goes on with the next instruction if the loaded value has one of these bits.
+    /// Continues with the next instruction if the loaded value has one of these bits.
     UnlessAnyBit(u32, Then),
     Always(Then),
 }

@@ -1,4 +1,4 @@
-//! How strong a sandbox can be had here: probed by trying, once.
+//! How strong a sandbox is available here: probed by trying, once.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -13,7 +13,7 @@ use lathe_schema::Schema;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// What refers to the drafts' own schemas or to a server.
+/// References to the drafts' own schemas or to a server.
 const NEEDS_OTHER_DOCUMENTS: [&str; 7] = [
     "$ref and $dynamicAnchor are independent of order - $defs first",
     "$ref and $dynamicAnchor are independent of order - $ref first",

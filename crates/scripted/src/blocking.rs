@@ -20,7 +20,7 @@ impl BlockingServer {
     /// Starts a server on a free port of the loopback interface.
     ///
     /// # Errors
-    /// When no port or no thread can be had.
+    /// When no port or no thread is available.
     pub fn start(scenario: Scenario) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)

@@ -67,7 +67,7 @@ impl ScriptedServer {
     /// Starts a server on a free port of the loopback interface.
     ///
     /// # Errors
-    /// When no port can be had.
+    /// When no port is available.
     pub async fn start(scenario: Scenario) -> io::Result<Self> {
         Self::start_on(scenario, 0).await
     }

@@ -1,4 +1,4 @@
-//! What the server sends: messages, streams, faults.
+//! Replies of the server: messages, streams, faults.
 
 #![expect(
     clippy::disallowed_methods,

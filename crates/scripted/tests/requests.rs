@@ -1,4 +1,4 @@
-//! What the server refuses: every rule of the API that a client can break, one by one.
+//! Requests that the server refuses: every rule of the API that a client can break, one by one.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

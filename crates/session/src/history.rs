@@ -9,7 +9,7 @@
 //! - every call is followed by its result, first thing in the next user message and in the order of
 //!   the calls (a stand-in where there is none); a result without a call is left out;
 //! - ids of calls are unique and legal; a repeated id is renamed together with its result;
-//! - reasoning goes only to the model that signed it, never stands last and never alone;
+//! - reasoning continuesly to the model that signed it, never stands last and never alone;
 //! - what only the user sees (virtual records, progress, API errors) is left out.
 //!
 //! How: a *group* is what the model said and everything that came in before it spoke again. Only

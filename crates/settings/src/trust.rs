@@ -19,7 +19,7 @@ pub enum Trust {
     /// Nobody has decided yet: only harmless keys take effect.
     #[default]
     Untrusted,
-    /// Nobody can be asked: what the caller's flags name takes effect, the rest only where harmless.
+    /// There is no user to ask: what the caller's flags name takes effect, the rest only where harmless.
     Headless {
         /// The sources that `--setting-sources` names.
         named: Vec<Source>,

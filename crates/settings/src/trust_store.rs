@@ -109,7 +109,7 @@ impl TrustStore {
         }
     }
 
-    /// How far a folder's settings apply when nobody can be asked: what the flags name, unless the user
+    /// How far a folder's settings apply when there is no user to ask: what the flags name, unless the user
     /// has trusted the folder before.
     #[must_use]
     pub fn headless_trust(&self, folder: &Path, named: Option<&[Source]>) -> Trust {

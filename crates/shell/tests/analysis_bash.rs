@@ -55,7 +55,7 @@ const STUBS: &[&str] = &[
     "nice", "nohup", "x", "echo", "true", "false", "pwd",
 ];
 
-/// What bash ran, sorted: pipelines run side by side.
+/// The commands that bash ran, sorted: pipelines run side by side.
 fn commands_that_ran(command: &str) -> Vec<Vec<String>> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let log = folder.path().join("log");

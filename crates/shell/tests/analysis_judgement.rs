@@ -1,4 +1,4 @@
-//! What a part says besides 'read-only': removals, file commands, wrappers, folders, paths, suggestions.
+//! Judgements of a part besides 'read-only': removals, file commands, wrappers, folders, paths, suggestions.
 
 #![allow(
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! What stays from one command to the next, and how the shell behaves around a command.
+//! State from one command to the next, and how the shell behaves around a command.
 #![expect(
     clippy::disallowed_methods,
     reason = "tests stand outside of the program"

@@ -98,7 +98,7 @@ impl Peer {
     /// Starts a peer. The function gets a request and the number of requests before it.
     ///
     /// # Panics
-    /// When no port can be had.
+    /// When no port is available.
     #[must_use]
     pub fn start(
         answer: impl Fn(&PeerRequest, usize) -> PeerReply + Send + Sync + 'static,

@@ -4,9 +4,9 @@
 //! scrolled off it. Waits have a limit and fail with the whole screen shown. The emulator doesn't
 //! rewrap lines when its width changes, and `LATHE_TERMINAL_REWRAPS=0` tells the program so.
 //!
-//! What a program draws between the beginning and the end of a synchronized update (mode 2026) comes to
+//! Output that a program draws between the beginning and the end of a synchronized update (mode 2026) comes to
 //! light as a whole, as on a screen: a test never sees half a frame, however slowly the pieces come.
-//! What is on the screen for a while only (a hint that goes away, a countdown) may come and go between
+//! Text that is on the screen only for a while (a hint that goes away, a countdown) may come and go between
 //! two looks; [`Terminal::wait_for_bytes`] finds it all the same, because what was written stays written.
 
 use crate::{HANG_LIMIT, TestHome};

@@ -1,4 +1,4 @@
-//! What a prompt mentions, on the real binary: files, ranges, folders, pictures, resources of MCP servers.
+//! Mentions in a prompt, on the real binary: files, ranges, folders, pictures, resources of MCP servers.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -44,7 +44,7 @@ fn model() -> BlockingServer {
     BlockingServer::start(Scenario::new().responder(|_| Reply::text("seen"))).unwrap()
 }
 
-/// What the model was sent last.
+/// The last request to the model.
 fn messages(server: &BlockingServer) -> Vec<Value> {
     let last = server.message_requests().pop().unwrap();
     last.messages().to_vec()

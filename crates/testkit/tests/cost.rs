@@ -1,4 +1,4 @@
-//! What a turn costs, as counts that don't depend on how busy the machine is.
+//! The cost of a turn, as counts that don't depend on how busy the machine is.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "tests assert by panicking")]
 
@@ -123,7 +123,7 @@ fn reads_at_start(fill: impl Fn(&TestHome)) -> u64 {
 fn a_file_of_a_skill_or_an_agent_is_read_once_at_the_start() {
     const SKILLS: u64 = 200;
     const AGENTS: u64 = 50;
-    /// What else may differ between two starts.
+    /// Other differences that are allowed between two starts.
     const SLACK: u64 = 40;
 
     let bare = reads_at_start(|_| {});

@@ -97,7 +97,7 @@ fn short(package: &str) -> &str {
     package.strip_prefix("lathe-").unwrap_or(package)
 }
 
-/// What each crate uses; `with_tests` includes what its tests use.
+/// The dependencies of each crate; `with_tests` includes what its tests use.
 fn workspace_graph(with_tests: bool) -> Graph {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)

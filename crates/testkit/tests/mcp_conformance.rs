@@ -23,7 +23,7 @@ use std::process::Command;
 /// The metadata document that the suite expects a client to name.
 const DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
 
-/// What a scenario needs beyond calling every tool.
+/// Steps of a scenario beyond calling every tool.
 fn operations(scenario: &str) -> &'static [&'static str] {
     match scenario {
         // The tools to call come from the suite.

@@ -1,4 +1,4 @@
-//! What a session that is resumed continues with, on the real binary.
+//! State of a resumed session, on the real binary.
 #![allow(clippy::unwrap_used, reason = "tests assert by panicking")]
 
 use lathe_scripted::{BlockingServer, Reply, Scenario};

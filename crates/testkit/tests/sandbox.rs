@@ -113,7 +113,7 @@ fn commands_run_in_the_sandbox_without_a_question_and_get_no_further() {
     }
 }
 
-/// What the model was offered for a command.
+/// The parameters that the model was offered for a command.
 fn offered(server: &BlockingServer) -> Value {
     let requests = server.message_requests();
     let tools = requests.first().unwrap().body["tools"].as_array().cloned();

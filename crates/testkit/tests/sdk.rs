@@ -4,7 +4,7 @@
 //! The programs in `tests/sdk/` and `tests/acp/` hold the behaviours, many to a process. They talk to a scripted model
 //! whose script travels in the prompt: `<model id="…">[reply, reply, …]</model>`, one reply a request; the
 //! script of an agent, whose prompt travels inside another one's, lies in a file (`<script id="…"/>`).
-//! What the model was sent is written to a file per request, for the program to look at.
+//! Each request to the model is written to a file, for the program to look at.
 #![expect(
     clippy::disallowed_methods,
     reason = "tests stand outside of the program"

@@ -1,4 +1,4 @@
-//! What a host asks for while a session runs, and what it is told: frame by frame, at awkward moments too.
+//! Control requests of a host while a session runs, and their answers: frame by frame, at awkward moments too.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

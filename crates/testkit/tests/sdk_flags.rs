@@ -12,7 +12,7 @@ use lathe_scripted::{BlockingServer, RecordedRequest, Reply, Scenario};
 use lathe_testkit::{Output, TestHome, transcript};
 use serde_json::{Value, json};
 
-/// What a run came to.
+/// The result of a run.
 struct Run<'a> {
     home: &'a TestHome,
     request: RecordedRequest,

@@ -87,7 +87,7 @@ fn run(server: &BlockingServer, arguments: &[&str]) -> Output {
     home.run(all, "")
 }
 
-/// What the model got from the last call.
+/// The result of the last call, as the model got it.
 fn result(server: &BlockingServer) -> String {
     server.message_requests().last().unwrap().last_tool_result()
 }

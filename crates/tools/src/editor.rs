@@ -1,7 +1,7 @@
-//! What an editor that runs the session lends to its tools: the text of its buffers, and its terminals.
+//! Services of an editor that runs the session, for its tools: the text of its buffers, and its terminals.
 //!
 //! A buffer may hold what isn't on disk yet. Read, Edit, Write and the other tools for files see that text
-//! where it differs from the file, and a change goes through the editor, so that nothing that the person typed
+//! where it differs from the file, and a change goes through the editor, so that nothing that the user typed
 //! is lost. Permission is decided before any of this, and in the same way.
 
 use crate::context::CallContext;
@@ -18,7 +18,7 @@ const FILE_LIMIT: Duration = Duration::from_secs(30);
 
 /// An editor that runs the session.
 pub trait Editor: Send + Sync {
-    /// What it lends.
+    /// The services that it offers.
     fn lends(&self) -> Lends;
 
     /// The text of a file, with changes that were not saved.
@@ -35,7 +35,7 @@ pub trait Editor: Send + Sync {
     ) -> BoxFuture<'a, Result<TerminalRun, EditorError>>;
 }
 
-/// What an editor lends.
+/// The services of an editor.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Lends {
     /// The text of buffers.
@@ -80,12 +80,12 @@ pub struct TerminalCommand<'a> {
     pub cancel: &'a CancellationToken,
 }
 
-/// What came of a command in a terminal.
+/// The result of a command in a terminal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TerminalRun {
     /// The editor's name of the terminal.
     pub terminal: String,
-    /// What it printed, as far as it was kept.
+    /// Its output, as far as it was kept.
     pub output: String,
     /// Whether the start of the output is missing.
     pub truncated: bool,

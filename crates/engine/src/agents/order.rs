@@ -148,7 +148,7 @@ pub(super) async fn run_agent(
     }
 }
 
-/// Lets an agent continue without its call. From now on nobody can be asked for it.
+/// Lets an agent continue without its call. From now on there is no user to ask for it.
 fn send_to_background(shared: &Arc<ConversationShared>, entry: &Entry) {
     entry.set_background();
     // Faces that keep a list of what works in the background learn of it as of one that began there.

@@ -27,9 +27,9 @@ pub(super) struct Permitted {
     pub(super) prepared: Box<dyn PreparedCall>,
     /// The confinement of a call that is allowed because it only reads.
     pub(super) confinement: Option<Arc<ReadOnlyPolicy>>,
-    /// Whether a person changed the input when they allowed it.
+    /// Whether the user changed the input when they allowed it.
     pub(super) changed_by_person: bool,
-    /// What the model is told about it.
+    /// Its text for the model.
     pub(super) told: Option<String>,
 }
 
@@ -255,7 +255,7 @@ impl Pipeline {
         })
     }
 
-    /// What a person changed about a call that gives a file a new text, for the model.
+    /// The user's changes to a call that writes a file, for the model.
     async fn change_by_person(&self, wanted: &Value, input: &Value) -> Option<String> {
         let tool = self.name().to_owned();
         let (wanted, input, tools) = (wanted.clone(), input.clone(), self.calls.tools.clone());
@@ -377,7 +377,7 @@ fn about_unsaved(path: &Path) -> String {
     )
 }
 
-/// A file with changes in the editor that were not saved is asked about, whoever would allow the call.
+/// A file with changes in the editor that were not saved is asked about, no matter what allows the call.
 fn ask_about_unsaved(decision: Decision, unsaved: Option<&Path>) -> Decision {
     let Some(path) = unsaved else {
         return decision;

@@ -433,7 +433,7 @@ impl HookPoints {
         self.registry.matches(HookEvent::MessageDisplay, None)
     }
 
-    /// A text of the model is about to be shown. Gives what a person sees instead, if a hook says so.
+    /// A text of the model is about to be shown. Gives what the user sees instead, if a hook says so.
     pub(crate) async fn message_display(
         &self,
         turn: RecordId,

@@ -52,7 +52,7 @@ pub struct Questions {
     messages: Mutex<Vec<String>>,
     /// Where text from outside was read.
     outside: Mutex<Vec<String>>,
-    /// Nobody can be asked any more: a background agent.
+    /// There is no user to ask any more: a background agent.
     detached: AtomicBool,
     /// The permissions of the main conversation, which the user's answer to an agent's question changes
     /// too.
@@ -135,7 +135,7 @@ impl Questions {
         self.refuses.store(refuses, Ordering::Relaxed);
     }
 
-    /// From now on nobody can be asked.
+    /// From now on there is no user to ask.
     pub(crate) fn detach(&self) {
         self.detached.store(true, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! What the person has before them in the editor: the selection or the open file, which goes with the next prompt,
+//! The user's view in the editor: the selection or the open file, which goes with the next prompt,
 //! and lines that they send to it.
 
 use super::EditorLink;
@@ -34,7 +34,7 @@ impl Shown {
         })
     }
 
-    /// What the model is told of it.
+    /// Its text for the model.
     fn words(&self, shown: &str, editor: &str) -> String {
         match &self.selected {
             Some(Selected { text, lines }) => {
@@ -134,7 +134,7 @@ impl EditorLink {
         }
     }
 
-    /// The person has something else before them. What a rule closes is not looked at.
+    /// The user has something else before them. What a rule closes is not looked at.
     fn show(&self, shared: &ConversationShared, shown: Option<Shown>) {
         let open = |path: &Path| shared.permissions.why_hidden(path).is_none();
         let shown = shown.filter(|shown| open(&shown.path));
@@ -148,7 +148,7 @@ impl EditorLink {
         self.tell(shared);
     }
 
-    /// What the model wasn't told yet.
+    /// The part that the model has not seen yet.
     fn take_news(&self) -> Option<(Shown, String)> {
         let mut state = self.state.lock();
         let shown = state.shown.clone().filter(|_| state.live)?;
@@ -161,7 +161,7 @@ impl EditorLink {
     }
 }
 
-/// Asks an editor that was just connected what the person has before them.
+/// Asks an editor that was just connected what the user has before them.
 pub(super) fn look(shared: &Arc<ConversationShared>) {
     let shared = shared.clone();
     lathe_spawn::task(async move {
@@ -199,7 +199,7 @@ fn active_file(answer: &Value) -> Option<Shown> {
     })
 }
 
-/// Attaches what the person has before them in the editor, once for each change.
+/// Attaches what the user has before them in the editor, once for each change.
 pub(crate) fn attach(conversation: &mut Conversation) {
     if !matches!(conversation.shared.role, Role::Main { .. }) {
         return;

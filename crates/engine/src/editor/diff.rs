@@ -1,5 +1,5 @@
-//! A change that needs permission, as a diff in the editor: whoever answers first wins, the terminal or the editor.
-//! What the person changed in the diff is what is written, and the model is told.
+//! A change that needs permission, as a diff in the editor: the first answer wins, the terminal or the editor.
+//! Changes that the user makes in the diff are written, and the model learns of them.
 
 use super::{EditorLink, LONG, SHORT};
 use futures::future::BoxFuture;

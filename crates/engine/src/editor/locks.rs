@@ -23,7 +23,7 @@ pub struct RunningEditor {
     pub folders: Vec<PathBuf>,
     /// Whether the connection is encrypted.
     pub secure: bool,
-    /// What it wants to see from who connects.
+    /// The token that a client must present.
     pub token: String,
 }
 

@@ -1,7 +1,7 @@
 //! The editor beside a session in the terminal: an extension that listens on a local WebSocket and speaks MCP.
 //!
 //! It is the MCP server `ide` of the session, so that connecting, authorisation and reconnecting are those of every
-//! server; here is what an editor is more than that. Its notifications say what the person selects and mentions
+//! server; here is what an editor is more than that. Its notifications say what the user selects and mentions
 //! (`context`); changes that need permission are shown there as a diff and can be answered there (`diff`); its
 //! problems and unsaved buffers are looked at around an edit (`files`). Of its tools the model sees two.
 
@@ -37,7 +37,7 @@ const FOR_MODEL: [&str; 2] = ["getDiagnostics", "executeCode"];
 const PROTOCOL: &str = "2025-03-26";
 /// How long an editor may take for what is asked beside a call.
 const SHORT: Duration = Duration::from_secs(5);
-/// How long a person may take for a diff.
+/// How long the user may take for a diff.
 const LONG: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// A session's hold on the editor beside it; agents share it.
@@ -54,9 +54,9 @@ struct State {
     editor: Option<RunningEditor>,
     /// Whether the connection stands.
     live: bool,
-    /// What the person has before them.
+    /// The user's selection or open file.
     shown: Option<Shown>,
-    /// What the model was told of that.
+    /// The part of it that the model has seen.
     told: Option<Shown>,
     /// Files whose problems are looked at after an edit.
     watched: Vec<Watched>,

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What programs are put into.
+/// The confinement of programs.
 struct Place {
     sandbox: Arc<Sandbox>,
     permissions: Arc<Permissions>,
@@ -37,7 +37,7 @@ impl Place {
     fn confine(&self, command: Command) -> Result<Command, SandboxError> {
         let context = self.permissions.snapshot();
         if !context.sandbox.bash_sandboxed {
-            // Switched off by a person: nothing is confined. Wanted and not to be had: who asked for it is refused.
+            // Switched off by the user: nothing is confined. Wanted and not to be had: who asked for it is refused.
             return if context.sandbox.binds && !self.sandbox.tier().confines() {
                 Err(SandboxError::Unavailable {
                     reasons: self.sandbox.status().missing.join("; "),

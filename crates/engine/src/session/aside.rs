@@ -1,5 +1,5 @@
-//! Lines of the transcript that only its readers see: commands that a person gave and the session answered by itself,
-//! and the summary for a person who had been away. They are `system` records, so no request carries them.
+//! Lines of the transcript that only its readers see: commands that the user gave and the session answered by itself,
+//! and the summary for the user who had been away. They are `system` records, so no request carries them.
 
 use crate::conversation::records::RecordFactory;
 use lathe_protocol::ids::RecordId;
@@ -28,7 +28,7 @@ pub(super) fn of_command(name: &str, arguments: &str, answer: Option<&str>) -> V
         .collect()
 }
 
-/// A summary for a person who had been away.
+/// A summary for the user who had been away.
 pub(super) fn of_absence(text: &str) -> Aside {
     Aside {
         subtype: AWAY_SUMMARY,

@@ -18,7 +18,7 @@ struct Pending {
     drained: Notify,
     /// Whether the face has no use for the answer as it comes in.
     wholes_only: AtomicBool,
-    /// Whether the face shows the conversation to a person.
+    /// Whether the face shows the conversation to the user.
     for_people: AtomicBool,
 }
 
@@ -72,7 +72,7 @@ impl EventSink {
         !self.pending.wholes_only.load(Ordering::Relaxed)
     }
 
-    /// Whether the face shows the conversation to a person, who sees nothing before `MessageDisplay` hooks did.
+    /// Whether the face shows the conversation to the user, who sees nothing before `MessageDisplay` hooks did.
     pub fn shows_people(&self) -> bool {
         self.pending.for_people.load(Ordering::Relaxed)
     }
@@ -103,7 +103,7 @@ impl EventStream {
         self.pending.wholes_only.store(true, Ordering::Relaxed);
     }
 
-    /// The face shows the conversation to a person: where `MessageDisplay` hooks have a say, it gets answers only
+    /// The face shows the conversation to the user: where `MessageDisplay` hooks have a say, it gets answers only
     /// when they have answered.
     pub fn for_people(&self) {
         self.pending.for_people.store(true, Ordering::Relaxed);

@@ -109,7 +109,7 @@ impl SessionHandle {
         lathe_spawn::task(async move { hooks.notification(kind, &message).await });
     }
 
-    /// Notes a command that a person gave and the session answered without the model, with its answer if that
+    /// Notes a command that the user gave and the session answered without the model, with its answer if that
     /// is text. It stands in the transcript once something was said; the model doesn't see it.
     pub fn note_command(&self, name: &str, arguments: &str, answer: Option<&str>) {
         for aside in aside::of_command(name, arguments, answer) {
@@ -118,7 +118,7 @@ impl SessionHandle {
         }
     }
 
-    /// Notes the summary that a person got who had been away.
+    /// Notes the summary that the user got who had been away.
     pub fn note_away_summary(&self, text: &str) {
         let _ = self.ops.send(Message::Aside(aside::of_absence(text)));
     }
@@ -272,7 +272,7 @@ struct Actor {
     compact_later: Option<(Option<RecordId>, Option<String>)>,
     /// A background hook wanted to be heard while something ran.
     rewake_later: bool,
-    /// What waits for the transcript.
+    /// Records that wait for the transcript.
     asides: Vec<Aside>,
     ending: bool,
     /// Until when the end waits for background agents.

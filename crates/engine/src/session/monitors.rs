@@ -1,6 +1,6 @@
 //! Monitors of plugins: commands that run beside the session and whose lines reach the model as notifications.
 //!
-//! They run where a person sits in front of the session, outside the sandbox like the hooks of the same plugin, and
+//! They run where the user sits in front of the session, outside the sandbox like the hooks of the same plugin, and
 //! each once: with the session, or when a skill of the plugin is first used.
 
 use crate::agents::monitor;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// The monitors of a session.
 #[derive(Debug, Default)]
 pub(crate) struct Monitors {
-    /// Whether there is a person to whom they matter.
+    /// Whether there is the user to whom they matter.
     run: bool,
     /// Those that were started, by plugin and name.
     started: Mutex<HashSet<(String, String)>>,

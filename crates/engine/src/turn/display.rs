@@ -1,7 +1,7 @@
-//! What is shown of an answer, where `MessageDisplay` hooks put it in other words.
+//! The displayed form of an answer, where `MessageDisplay` hooks put it in other words.
 //!
 //! Whole messages and results have the hooks' words in every face. The pieces of an answer are kept from faces that
-//! draw them for a person ([`EventStream::for_people`]); a host that asks for them gets the stream as it comes. The
+//! draw them for the user ([`EventStream::for_people`]); a host that asks for them gets the stream as it comes. The
 //! transcript and the model have the model's own words.
 //!
 //! [`EventStream::for_people`]: crate::session::events::EventStream::for_people
@@ -24,7 +24,7 @@ pub(super) fn is_withheld(shared: &ConversationShared, event: &StreamEvent) -> b
     is_words && is_for_hooks(shared)
 }
 
-/// Whether a person sees of an answer only what hooks have seen before.
+/// Whether the user sees of an answer only what hooks have seen before.
 pub(super) fn is_for_hooks(shared: &ConversationShared) -> bool {
     matches!(shared.role, Role::Main { .. })
         && shared.events.shows_people()
@@ -66,7 +66,7 @@ impl Words {
     }
 }
 
-/// What the face shows of a block; nothing where a hook wants it hidden.
+/// The displayed form of a block; nothing where a hook hides it.
 pub(super) async fn of_block(
     shared: &ConversationShared,
     turn: &RunningTurn,

@@ -1,4 +1,4 @@
-//! What an agent has around it: servers of its own, instructions of folders, a review of its work; and how
+//! The surroundings of an agent: servers of its own, instructions of folders, a review of its work; and how
 //! it is asked for.
 
 use crate::support::{Place, begins, whole};

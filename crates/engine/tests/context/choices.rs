@@ -1,4 +1,4 @@
-//! What a caller may choose about what is sent and what it may cost.
+//! Choices of a caller about requests and their cost.
 
 use crate::support::Place;
 use lathe_engine::{Restart, SessionChoice};

@@ -1,4 +1,4 @@
-//! What is kept between sessions: written without a question, and found beside the turns.
+//! Memory between sessions: written without a question, and found beside the turns.
 
 use crate::support::{Place, Talk};
 use lathe_engine::SessionOptions;

@@ -1,4 +1,4 @@
-//! What goes with a prompt: mentioned files, git, memory, reminders; and what is asked beside it.
+//! Attachments of a prompt: mentioned files, git, memory, reminders; and what is asked beside it.
 
 use crate::support::{Place, Talk};
 use lathe_protocol::event::TerminalReason;

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the request for a summary says.
+/// The words of the request for a summary.
 pub(crate) const SUMMARY_REQUEST: &str = "about to be replaced by your summary";
 /// Nothing here takes that long; only a hang does.
 const HANG_LIMIT: Duration = Duration::from_secs(60);
@@ -43,7 +43,7 @@ pub(crate) struct Talk {
     pub(crate) seen: Seen,
 }
 
-/// What the session told.
+/// The events of the session.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) compactions: Vec<(u64, u64)>,

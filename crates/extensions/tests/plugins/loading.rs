@@ -1,4 +1,4 @@
-//! What a session gets.
+//! Plugins as a session loads them.
 
 use super::*;
 use lathe_extensions::plugins::PluginState;

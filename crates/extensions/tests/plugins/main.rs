@@ -195,7 +195,7 @@ impl Home {
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
-    /// What lies in the store that isn't a record: nothing, unless something was left behind.
+    /// Files in the store that are not records: nothing, unless something was left behind.
     fn leftovers(&self) -> Vec<String> {
         let mut names: Vec<String> = std::fs::read_dir(self.plugins())
             .into_iter()

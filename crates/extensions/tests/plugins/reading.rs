@@ -1,4 +1,4 @@
-//! What a plugin's folder says.
+//! Reading a plugin's folder.
 
 use super::*;
 use lathe_extensions::plugins::Plugin;

@@ -1,4 +1,4 @@
-//! What the client lends to the tools of a session: files with their unsaved changes, and terminals.
+//! Services of the client for the tools of a session: files with their unsaved changes, and terminals.
 
 use super::capabilities::ClientCapabilities;
 use super::client::Client;

@@ -1,4 +1,4 @@
-//! What changes while a session runs, who answers its questions, and servers of plugins.
+//! Changes while a session runs, answers to its questions, and servers of plugins.
 
 use super::*;
 use lathe_testkit::StreamJson;

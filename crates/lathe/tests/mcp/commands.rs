@@ -275,7 +275,7 @@ fn servers_can_come_through_a_pipe() {
     assert!(made.unwrap().success());
     let say = || {
         let (pipe, servers) = (pipe.clone(), servers.clone());
-        // Opening it waits for whoever reads.
+        // Opening it waits for a reader.
         std::thread::spawn(move || std::fs::write(pipe, servers).unwrap())
     };
     let name = pipe.display().to_string();

@@ -5,7 +5,7 @@ use lathe_testkit::StreamJson;
 
 const GREET: &str = "mcp__local__greet";
 
-/// What the model is told of the fixture's prompt.
+/// The text of the fixture's prompt for the model.
 const LISTED: &str = "- mcp__local__greet: (args: <who>) a prompt of the MCP server local";
 
 fn skill(name: &str, args: &str) -> Reply {

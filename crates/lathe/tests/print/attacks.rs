@@ -170,7 +170,7 @@ fn is_attacked(shown: &str) -> bool {
     shown.contains("\u{1b}]0;owned") || shown.contains('\u{9b}') || shown.contains('\u{202e}')
 }
 
-/// What a command sends to a terminal.
+/// The output of a command on a terminal.
 fn sent_to_terminal(home: &TestHome, arguments: &[&str]) -> String {
     let mut terminal: Terminal = home.terminal(arguments, 200, 50);
     let _ = terminal.ended();

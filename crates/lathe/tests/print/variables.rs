@@ -22,7 +22,7 @@ fn request_with(variables: &[(&str, &str)], settings: &Value) -> Value {
     first_request(&server)
 }
 
-/// What a shell command prints.
+/// The output of a shell command.
 fn command_output(variables: &[(&str, &str)], commands: &[&str], flags: &[&str]) -> Vec<String> {
     let calls = commands
         .iter()

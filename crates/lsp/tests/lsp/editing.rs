@@ -1,4 +1,4 @@
-//! What is new after an edit.
+//! New problems after an edit.
 
 use crate::support::{Work, scripted, until};
 use serde_json::json;

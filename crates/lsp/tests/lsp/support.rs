@@ -104,7 +104,7 @@ impl Work {
         self.servers.after_edit(&path, self.conversation, &runtime);
     }
 
-    /// What the model would be told now.
+    /// The text that the model would get now.
     pub(crate) async fn news(&self) -> String {
         let cancel = CancellationToken::new();
         let news = self.servers.news(self.conversation, &cancel).await;
@@ -145,7 +145,7 @@ impl Work {
         }
     }
 
-    /// What the scripted server was sent, by method.
+    /// The messages to the scripted server, by method.
     pub(crate) fn sent(&self, method: &str) -> Vec<Value> {
         self.log()
             .into_iter()

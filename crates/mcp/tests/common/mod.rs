@@ -1,4 +1,4 @@
-//! What the tests of connections share: fixtures, a home of their own, and waiting for what happens.
+//! Shared by the tests of connections: fixtures, a home of their own, and waiting for what happens.
 #![allow(
     dead_code,
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! What the tests of this crate share: a request, a way to collect deliveries, and a server that
+//! Shared by the tests of this crate: a request, a way to collect deliveries, and a server that
 //! does exactly what a test says, byte by byte.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 

@@ -1,4 +1,4 @@
-//! What the settings of the sandbox mean for the tools that read and write files themselves.
+//! Sandbox settings applied to the tools that read and write files themselves.
 //!
 //! Commands are held by the kernel; these tools are held here, by the same lists: what may not be read or written is
 //! refused, whatever rules allow, and what may be written counts as a place to work in.

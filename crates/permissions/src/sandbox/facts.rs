@@ -57,7 +57,7 @@ impl Wish {
         }
     }
 
-    /// Whether commands run in the sandbox, for the tier that can be had here.
+    /// Whether commands run in the sandbox, for the tier that is available here.
     #[must_use]
     pub fn holds(self, tier: Tier) -> bool {
         match self {
@@ -79,16 +79,16 @@ pub struct SandboxFacts {
     pub switched: Option<bool>,
     /// Asking to leave the sandbox has no effect.
     pub stays: bool,
-    /// The lists of the settings hold for file tools: the sandbox is wanted, whether it can be had or not.
+    /// The lists of the settings hold for file tools: the sandbox is wanted, whether it is available or not.
     pub binds: bool,
-    /// What these lists mean.
+    /// The meaning of these lists.
     pub(crate) bounds: Bounds,
     /// The settings that all this comes from.
     pub settings: Arc<SandboxSettings>,
 }
 
 impl SandboxFacts {
-    /// The facts of settings, for the tier that can be had here. Landlock alone doesn't protect what is obeyed in a
+    /// The facts of settings, for the tier that is available here. Landlock alone doesn't protect what is obeyed in a
     /// project, so there commands pass by themselves only if settings say that this is fine.
     #[must_use]
     pub fn new(settings: &SandboxSettings, wish: Wish, tier: Tier) -> Self {

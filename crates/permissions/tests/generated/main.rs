@@ -225,7 +225,7 @@ fn no_configuration_of_an_untrusted_repository_runs_a_program() {
     assert!(allowed > 0, "nothing passed");
 }
 
-/// What can't be known asks hard: neither bypassPermissions nor a rule for every command lets these pass.
+/// Unknown effects ask hard: neither bypassPermissions nor a rule for every command lets these pass.
 #[test]
 fn dangers_behind_other_programs_ask_in_every_mode() {
     let world = World::new();

@@ -146,7 +146,7 @@ fn number<T: std::str::FromStr>(text: &OsString) -> Result<T, InnerError> {
 fn carry_out(task: &Task) -> Result<i32, InnerError> {
     bounds::close_others(&task.keeps);
     if task.namespaces.is_some() {
-        // SAFETY: takes numbers. Whoever started this is gone: so is the sandbox, with everything in it.
+        // SAFETY: takes numbers. The process that started this is gone, and so is the sandbox, with everything in it.
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0) };
     }
     match task.namespaces {

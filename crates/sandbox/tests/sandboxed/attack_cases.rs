@@ -8,7 +8,7 @@ pub(crate) struct Case {
     pub(crate) script: &'static str,
 }
 
-/// What scripts in Python begin with.
+/// The beginning of scripts in Python.
 pub(crate) const PRELUDE: &str = r#"import ctypes,os,sys,socket,fcntl
 libc=ctypes.CDLL(None,use_errno=True)
 def call(number,*values):
@@ -17,7 +17,7 @@ def ok(result):
     sys.exit(0 if result>=0 else 1)
 "#;
 
-/// What Landlock alone does not stop; docs/sandbox.md says so.
+/// Attacks that Landlock alone does not stop; docs/sandbox.md says so.
 pub(crate) const LIMITS_OF_LANDLOCK: &[&str] = &[
     "git-config-alias",
     "git-config-append",

@@ -8,7 +8,7 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::process::{Child, Command, Stdio};
 
-/// What attacks aim at on the outside.
+/// The targets of attacks on the outside.
 struct Targets {
     tcp: TcpListener,
     udp: UdpSocket,

@@ -1,4 +1,4 @@
-//! What the API accepts, written down apart from the code that has to keep to it.
+//! The rules of the API, written down apart from the code that has to keep to it.
 
 use serde_json::Value;
 use std::collections::HashSet;

@@ -15,7 +15,7 @@ use std::path::Path;
 struct Expected {
     source: String,
     trusted: bool,
-    /// What counts, or the word `unchanged`.
+    /// The effective value, or the word `unchanged`.
     value: Value,
     problems: Vec<ExpectedProblem>,
     withheld: Option<Vec<String>>,

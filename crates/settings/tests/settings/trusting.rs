@@ -1,4 +1,4 @@
-//! What an untrusted folder can and can't do.
+//! The limits of an untrusted folder.
 
 use crate::Machine;
 use lathe_settings::trust::BringKind;

@@ -2,7 +2,7 @@
 //!
 //! A background command is an ordinary one whose caller doesn't wait: started that way, or turned
 //! into one when its time was up. Its whole output goes to a file; [`BackgroundCommands::read_new`]
-//! gives what was added since it was last asked. Nothing here outlives the process but what a person keeps
+//! gives what was added since it was last asked. Nothing here outlives the process but what the user keeps
 //! ([`BackgroundCommands::keep`]).
 
 use super::capture::{into_text, whole_characters};
@@ -85,7 +85,7 @@ pub struct BackgroundCommand {
     pub is_service: bool,
     /// Whether it runs in a sandbox, which ends with the session.
     pub in_sandbox: bool,
-    /// Whether a person keeps it when the session ends.
+    /// Whether the user keeps it when the session ends.
     pub is_kept: bool,
 }
 
@@ -96,7 +96,7 @@ impl BackgroundCommand {
         self.status == BackgroundStatus::Running && !self.is_service
     }
 
-    /// What becomes of it at the end of the session, if someone should know.
+    /// Its fate at the end of the session, if that is worth showing.
     #[must_use]
     pub fn at_session_end(&self) -> Option<String> {
         let line = self.in_a_line();
@@ -483,7 +483,7 @@ impl BackgroundCommands {
         Ok((before, self.get(id)?))
     }
 
-    /// Keeps it when the session ends, or no longer: a person's word.
+    /// Keeps it when the session ends, or no longer: the user's word.
     ///
     /// # Errors
     /// When there is none of that name, it is over, or it runs in a sandbox.
@@ -507,7 +507,7 @@ impl BackgroundCommands {
         Ok(entry.view())
     }
 
-    /// The end of the session: lets those go that a person keeps, and ends all others.
+    /// The end of the session: lets those go that the user keeps, and ends all others.
     pub async fn end_session(&self) {
         let all: Vec<(Supervised, bool)> = {
             let inner = self.inner.lock();

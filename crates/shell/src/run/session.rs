@@ -250,7 +250,7 @@ impl ShellSession {
         self.move_to_background(command, &options, supervised).await
     }
 
-    /// Ends everything that this session runs in the background, but what a person keeps.
+    /// Ends everything that this session runs in the background, but what the user keeps.
     pub async fn shut_down(&self) {
         self.background.end_session().await;
     }

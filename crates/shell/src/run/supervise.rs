@@ -64,7 +64,7 @@ pub(super) enum Order {
     /// Write all output to this file from now on, what came before included. Answers with the file
     /// that is really written, or why there is none.
     WriteTo(PathBuf, oneshot::Sender<Result<PathBuf, NoOutputFile>>),
-    /// Let its processes go: they may stay when this process ends, and their output goes on to the file.
+    /// Let its processes go: they may stay when this process ends, and their output continues to the file.
     LetGo,
 }
 

@@ -1,4 +1,4 @@
-//! What the analyser promises for every text. The seeded test and the fuzz target hold it to the same.
+//! Promises of the analyser for every text. The seeded test and the fuzz target hold it to the same.
 
 use lathe_shell::analysis::analyse;
 use lathe_shell::syntax::{Limits, ShellKind, parse_with};
@@ -8,7 +8,7 @@ const SHELLS: [ShellKind; 3] = [ShellKind::Bash, ShellKind::Posix, ShellKind::Zs
 /// Steps of the parser per byte: about three times what dense operators were seen to take.
 const STEPS_PER_BYTE: u64 = 64;
 
-/// What can stand around a command. Each ends it with a line break, so that a comment or a here-document
+/// Text that can stand around a command. Each ends it with a line break, so that a comment or a here-document
 /// in it ends too.
 pub(crate) const WRAPPERS: &[(&str, &str)] = &[
     ("( ", "\n)"),

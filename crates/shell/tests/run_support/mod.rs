@@ -1,4 +1,4 @@
-//! What the tests of running commands share: a session in a temporary folder whose processes carry
+//! Shared by the tests of running commands: a session in a temporary folder whose processes carry
 //! a mark of their own, and a search for survivors that knows nothing of how the crate searches.
 #![allow(
     dead_code,

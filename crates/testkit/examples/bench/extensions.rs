@@ -1,4 +1,4 @@
-//! What many skills and agents add to a start: the same run with and without them, in turns. Time is what
+//! The cost of many skills and agents at a start: the same run with and without them, in turns. Time is what
 //! counts, and depends on what else the machine does; instructions (where valgrind is there) don't.
 
 use crate::{milliseconds, row};

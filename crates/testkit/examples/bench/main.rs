@@ -52,7 +52,7 @@ fn processor_time(pid: u32) -> Duration {
         .sum()
 }
 
-/// What a run was like.
+/// The measurements of a run.
 struct Run {
     /// Between requests, by the clock.
     gaps: Vec<Duration>,
@@ -194,11 +194,11 @@ fn best(mut round: impl FnMut() -> Duration) -> Duration {
     (0..ROUNDS).map(|_| round()).min().unwrap_or_default()
 }
 
-/// What a turn takes: the medians of runs of fifty, the least of several runs.
+/// The time of a turn: the medians of runs of fifty, the least of several runs.
 struct Turns {
     own: Duration,
     gap: Duration,
-    /// What the server and the loopback take of it.
+    /// The share of the server and the loopback.
     bare: Duration,
 }
 
@@ -347,7 +347,7 @@ fn short_turns() {
     );
 }
 
-/// What a turn costs late in a session, beside early.
+/// The cost of a turn late in a session, beside early.
 fn long_session() {
     let long = run(1_010, read);
     let near = |at: usize| median(long.own[at - 10..at].to_vec());
@@ -363,7 +363,7 @@ fn long_session() {
     );
 }
 
-/// What large results leave in memory.
+/// Memory after large results.
 fn large_results() {
     let large = |index: usize| {
         let offset = 1 + index % 10;

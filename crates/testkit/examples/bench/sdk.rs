@@ -1,4 +1,4 @@
-//! What a host of the SDK protocol waits for and pays.
+//! Waiting time and cost of a host of the SDK protocol.
 
 mod talker;
 
@@ -105,7 +105,7 @@ fn server(reply: impl Fn() -> Reply + Send + Sync + 'static) -> BlockingServer {
     BlockingServer::start(scenario).unwrap()
 }
 
-/// What an answer costs that comes at a thousand words a second, each of them a frame. The cost of a turn
+/// The cost of an answer that comes at a thousand words a second, each of them a frame. The cost of a turn
 /// without any words is apart.
 fn partial_frames() {
     let talker = Talker::start();

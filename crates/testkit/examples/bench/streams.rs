@@ -1,4 +1,4 @@
-//! What a stream costs on each kind of provider, beside the Messages API, whose events need no translation.
+//! The cost of a stream on each kind of provider, beside the Messages API, whose events need no translation.
 
 use crate::row;
 use lathe_scripted::reply::Chunks;
@@ -74,7 +74,7 @@ fn cost((kind, path): (&str, &str), words: usize) -> Duration {
     used().saturating_sub(before)
 }
 
-/// What the words themselves cost on each kind. The kinds take turns, so that other work on the machine meets all of them.
+/// The cost of the words themselves on each kind. The kinds take turns, so that other work on the machine meets all of them.
 fn streams() -> [f64; KINDS.len()] {
     let mut least = [[Duration::MAX; 2]; KINDS.len()];
     for _ in 0..ROUNDS {

@@ -1,4 +1,4 @@
-//! What the user at the terminal waits for: the prompt, a key's echo, and what streaming and doing
+//! Waiting times of the user at the terminal: the prompt, a key's echo, and what streaming and doing
 //! nothing cost. The program runs in a real terminal (a PTY with an emulator behind it).
 
 use super::{median, megabytes, milliseconds, processor_time, row};

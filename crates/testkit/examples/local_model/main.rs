@@ -94,7 +94,7 @@ fn ask(home: &TestHome, prompt: &str, more: &[&str]) -> Output {
     running.finish_within(PATIENCE)
 }
 
-/// What must hold of every run, however silly the answer.
+/// Conditions that hold for every run, however silly the answer.
 fn sound(what: &str, home: &TestHome, output: &Output) {
     let frames = output.frames();
     let result = frames.last().unwrap();
@@ -162,7 +162,7 @@ fn text(server: &Server) {
         let pieces = deltas(&output.frames());
         assert!(pieces > 1, "{}: nothing was streamed: {output:#?}", kind.0);
         println!("{}: text streams, {pieces} pieces", kind.0);
-        // The same session goes on over the next protocol.
+        // The same session continues over the next protocol.
         let other = if kind.0 == "openai" {
             KINDS[2]
         } else {

@@ -1,4 +1,4 @@
-//! What is declared.
+//! Declared settings, variables, flags, hooks and keys.
 
 use super::read;
 use lathe_testkit::TestHome;

@@ -6,6 +6,7 @@
 //! - `dependencies`: licences and duplicate versions, against the lists of `deny.toml`.
 //! - `pages`: links of the documentation, the book's table of contents, the map of crates.
 //! - `walkthroughs`: files and functions that ARCHITECTURE.md names.
+//! - `words`: phrases and doc comments that are not plain English.
 //!
 //! A test prints the offenders. Where the sources are not at the aim yet, `ceilings.txt` holds the present number:
 //! it may only fall. `UPDATE_CEILINGS=1 cargo test -p lathe-testkit --test hygiene` lowers it.
@@ -27,3 +28,4 @@ mod promises;
 mod shape;
 mod sources;
 mod walkthroughs;
+mod words;

@@ -1,4 +1,4 @@
-//! What people complained about in other programs, each as a test of this one, named after the reports: `opencode`
+//! Complaints about other programs, each as a test of this one, named after the reports: `opencode`
 //! (anomalyco), `goose`, `codex`, `crush`, `cline`, `aider`, `pi`, `vercel` and `continue`.
 
 use crate::peers::{

@@ -1,4 +1,4 @@
-//! What is declared about providers and models, and what it does.
+//! Declarations of providers and models, and their effects.
 
 use crate::peers::{answers, ask, asked, calls, home, house, result, results, says, set};
 use lathe_scripted::{BlockingServer, Reply, Scenario, When};

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 /// A kind of provider.
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
-    /// What is added to the address of the server.
+    /// The suffix of the server's address.
     path: &'static str,
     /// Scenarios that can't happen on its wire.
     pub(crate) skips: &'static [&'static str],

@@ -1,4 +1,4 @@
-//! What we send, read by the official packages of the providers: bodies by their types, signatures by their signers.
+//! Our requests, read by the official packages of the providers: bodies by their types, signatures by their signers.
 
 use crate::house::{House, KINDS};
 use crate::scenarios::PIXEL;

@@ -16,7 +16,7 @@ fn names(body: &Value) -> Vec<String> {
     tools.iter().map(name).collect()
 }
 
-/// What stands in a request before the user's words, by the estimate that the tokenizers in the tests of `model`
+/// The part of a request before the user's words, by the estimate that the tokenizers in the tests of `model`
 /// hold.
 fn floor(body: &Value) -> u64 {
     let system = body["messages"][0].to_string();

@@ -21,7 +21,7 @@ fn with_agent(lines: &str, answers: Vec<Reply>, flags: &[&str]) -> Run {
     run
 }
 
-/// What the agent was told in its first request.
+/// The text of the agent's first request.
 fn told(run: &Run) -> String {
     let body = &run.requests[1].body;
     format!("{}{}", body["system"], body["messages"])

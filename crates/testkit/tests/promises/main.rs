@@ -1,4 +1,4 @@
-//! What the documentation says of settings, variables, flags, hooks and files is what happens, on the real
+//! The promises of the documentation about settings, variables, flags, hooks and files, on the real
 //! binary. `tests/effects` names these tests.
 #![allow(
     clippy::unwrap_used,

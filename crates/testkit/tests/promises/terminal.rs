@@ -1,4 +1,4 @@
-//! What the terminal shows and tells.
+//! Promises about the terminal.
 
 use super::{chatty, heard};
 use lathe_testkit::{HANG_LIMIT, TestHome, endless, server};
@@ -280,7 +280,7 @@ fn a_daemon_is_named_at_the_end_and_ended_or_kept() {
         terminal.say("go");
         terminal.wait_for("it runs");
         terminal.say("/exit");
-        terminal.wait_for("Work goes on in the background");
+        terminal.wait_for("Background work is still running");
         terminal.wait_for("command: setsid sh -c");
         terminal.send(if kept { "\x1b[B\r" } else { "\r" });
         assert!(terminal.ended().success());

@@ -1,4 +1,4 @@
-//! What the tools cost: their definitions are sent with every request.
+//! The cost of the tools: their definitions are sent with every request.
 
 use lathe_tools::registry;
 

@@ -6,7 +6,7 @@ use crate::render::style::Line;
 use crate::render::text::clean;
 use lathe_shell::run::BackgroundCommand;
 
-/// Leaves, or asks first where work goes on in the background.
+/// Leaves, or asks first where work continues in the background.
 pub(crate) fn run(app: &mut App) {
     if !app.session.works_in_background() {
         app.exit.leave = Some(Leave::Asked);
@@ -26,7 +26,7 @@ fn running(app: &App) -> Vec<BackgroundCommand> {
     commands
 }
 
-/// What becomes of commands at the end of the session, a line each.
+/// The fate of commands at the end of the session, a line each.
 pub(crate) fn last_words(app: &App) -> Vec<String> {
     running(app)
         .iter()
@@ -58,7 +58,7 @@ pub(crate) fn leave_picker(agents: &[String], commands: &[BackgroundCommand]) ->
         items.push(Item::new("keep", "Exit and keep the commands", detail));
     }
     items.push(Item::new("stay", "Stay", ""));
-    Picker::new(Purpose::Leave, "Work goes on in the background", items).explained(lines)
+    Picker::new(Purpose::Leave, "Background work is still running", items).explained(lines)
 }
 
 /// The answer to that.

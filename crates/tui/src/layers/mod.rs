@@ -185,7 +185,7 @@ pub(crate) enum Purpose {
     KeyHelper,
     Logout,
     Cost,
-    /// Work goes on in the background, and the user wants to exit.
+    /// Work continues in the background, and the user wants to exit.
     Leave,
 }
 

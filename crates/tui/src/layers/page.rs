@@ -187,10 +187,10 @@ mod tests {
 
     #[test]
     fn a_page_of_markdown_is_rendered() {
-        let text = "# Lathe 1\n\n### Added\n- a `thing`\n  that goes on";
+        let text = "# Lathe 1\n\n### Added\n- a `thing`\n  that continues";
         let page = Page::of_markdown(Purpose::Reading, "Release notes", text);
         let shown = shown(&page);
-        assert!(shown.contains("• a thing that goes on"), "{shown}");
+        assert!(shown.contains("• a thing that continues"), "{shown}");
         assert!(!shown.contains('#') && !shown.contains('`'), "{shown}");
     }
 }

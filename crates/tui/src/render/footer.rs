@@ -77,7 +77,7 @@ pub(crate) fn lines(app: &App, look: Look<'_>) -> Vec<Line> {
     out
 }
 
-/// What goes with the next prompt from the editor beside the terminal.
+/// Context from the editor that goes with the next prompt.
 fn in_editor(app: &App) -> Option<String> {
     let view = app.session.editor.as_ref()?;
     let file = one_line(&clean(view.file.as_deref()?));

@@ -275,7 +275,7 @@ pub(crate) fn wrap_beside(gutter: &Line, first: &Line, rest: &Line, columns: usi
         .collect()
 }
 
-/// Breaks a line of a list so that what goes on stands below what it belongs to: the second column, where
+/// Breaks a line of a list so that what continues stands below what it belongs to: the second column, where
 /// the line has two, else its own indentation.
 pub(crate) fn wrap_below(line: &Line, columns: usize) -> Vec<Line> {
     let text = line.text();

@@ -72,7 +72,7 @@ pub(crate) const BUILT_IN: &[(&str, &str)] = &[
     ("ansi-light", "the same, for light backgrounds"),
 ];
 
-/// What this ecosystem's settings and files call some of them.
+/// Names of some of them in this ecosystem's settings and files.
 const OTHER_NAMES: [&str; 4] = [
     "dark-daltonized",
     "light-daltonized",

@@ -14,9 +14,9 @@ const CUSTOM: &str = "custom:";
 /// A theme in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ThemeFile {
-    /// What settings and `/theme` call it: its file's name; for a plugin's `custom:<plugin>:<file>`.
+    /// Its name in settings and `/theme`: its file's name; for a plugin's `custom:<plugin>:<file>`.
     pub(crate) name: String,
-    /// What it calls itself.
+    /// Its own name.
     pub(crate) label: String,
     /// Whose it is.
     pub(crate) origin: String,
@@ -110,7 +110,7 @@ pub(super) fn apply(theme: &mut Theme, tokens: &Map<String, Value>) -> Vec<Strin
     wrong
 }
 
-/// What a token means here. Most of the ecosystem's tokens are about things that Lathe doesn't draw.
+/// The meaning of a token here. Most of the ecosystem's tokens are about things that Lathe doesn't draw.
 fn set(theme: &mut Theme, token: &str, color: Color) {
     let letters = |style: &mut Style| style.foreground = Some(color);
     let ground = |style: &mut Style| style.background = Some(color);

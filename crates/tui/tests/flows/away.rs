@@ -1,4 +1,4 @@
-//! What is told to the user who comes back.
+//! The summary for a user who comes back.
 
 use super::{Stage, said};
 use lathe_scripted::{Position, Reply, When};

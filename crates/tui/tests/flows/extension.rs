@@ -16,7 +16,7 @@ use tokio_tungstenite::tungstenite::http::HeaderValue;
 const LIMIT: Duration = Duration::from_secs(120);
 const TOKEN: &str = "a-token-of-the-editor";
 
-/// What the editor has, and what it was asked.
+/// The state of the editor, and the requests that it got.
 #[derive(Default)]
 pub(crate) struct Seen {
     /// Calls of tools: the name and the arguments.
@@ -29,7 +29,7 @@ pub(crate) struct Seen {
     pub(crate) unsaved: HashMap<PathBuf, String>,
     /// Problems that `getDiagnostics` reports, each where the file has a text.
     pub(crate) problems: Vec<(&'static str, Value)>,
-    /// Requests for a diff that wait for the person.
+    /// Requests for a diff that wait for the user.
     diffs: Vec<Value>,
     line: Option<mpsc::UnboundedSender<Message>>,
 }
@@ -116,7 +116,7 @@ impl Extension {
         });
     }
 
-    /// The person selects lines, counted from 0, of a file.
+    /// The user selects lines, counted from 0, of a file.
     pub(crate) fn select(&self, path: &std::path::Path, lines: (u64, u64), text: &str) {
         self.notify(
             "selection_changed",
@@ -130,7 +130,7 @@ impl Extension {
         );
     }
 
-    /// The person leaves the diff that is open.
+    /// The user leaves the diff that is open.
     pub(crate) fn leave_diff(&self, texts: &[&str]) {
         let id = self.until("a diff", |seen| seen.diffs.pop());
         let content: Vec<Value> = texts

@@ -60,7 +60,7 @@ pub(crate) fn rows(terminal: &Terminal) -> Vec<String> {
         .collect()
 }
 
-/// What the user said last in a request, without what is told to the model beside it.
+/// The user's last words in a request, without attachments.
 pub(crate) fn said(stage: &Stage, request: usize) -> String {
     let text = stage.server.message_requests()[request].last_user_text();
     let end = text.find("\n<system-reminder>").unwrap_or(text.len());

@@ -335,7 +335,7 @@ fn a_change_that_is_too_long_for_the_question_is_shown_in_full_by_ctrl_o() {
     terminal.wait_for("Yes, this once");
 }
 
-/// What needs confirmation whatever the rules say: one key too many, or an enter, is no approval.
+/// Calls that need confirmation whatever the rules say: one key too many, or an enter, is no approval.
 #[test]
 fn no_is_chosen_beforehand_where_a_safety_check_asks() {
     let stage = Stage::replies([

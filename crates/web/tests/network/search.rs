@@ -30,7 +30,7 @@ fn hit(title: &str, url: &str, snippet: &str) -> Hit {
     }
 }
 
-/// What each service answers, and what its request holds.
+/// The answer of each service, and its request.
 const ANSWERS: [(Service, &str, &[&str]); 6] = [
     (
         Service::Searx,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What a request gets.
+/// The answer to a request.
 #[derive(Clone)]
 pub(crate) enum Answer {
     /// These bytes.

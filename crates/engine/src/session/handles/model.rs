@@ -37,7 +37,7 @@ pub enum SwitchError {
     /// A hook objects.
     #[error("a PreModelSwitch hook objects: {0}")]
     Hook(String),
-    /// A hook wants a person to confirm it; [`ModelHandle::switch_confirmed`] does.
+    /// A hook wants the user to confirm it; [`ModelHandle::switch_confirmed`] does.
     #[error("a PreModelSwitch hook wants it confirmed, and nobody can do that here: {0}")]
     Ask(String),
 }
@@ -88,7 +88,7 @@ impl ModelHandle<'_> {
         Ok(self.carry_out(switch).await)
     }
 
-    /// As [`Self::switch`], after a person confirmed what a hook asked about: hooks are not asked again.
+    /// As [`Self::switch`], after the user confirmed what a hook asked about: hooks are not asked again.
     ///
     /// # Errors
     /// When `availableModels` doesn't allow it; then nothing changes.

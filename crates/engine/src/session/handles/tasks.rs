@@ -109,7 +109,7 @@ impl TasksHandle<'_> {
         async move { shared.stop_task(&id).await }
     }
 
-    /// Keeps a background command when the session ends, or no longer: a person's word.
+    /// Keeps a background command when the session ends, or no longer: the user's word.
     ///
     /// # Errors
     /// When there is no such command, or it can't stay.

@@ -14,7 +14,7 @@ pub(super) const PACE: Duration = Duration::from_millis(1);
 /// After the last word, until everything that it gives to do is done.
 const AFTER: Duration = Duration::from_millis(50);
 
-/// What an answer cost the process that heard it.
+/// The cost of an answer for the process that received it.
 #[derive(Default)]
 pub(super) struct Talk {
     /// When each word was sent.
@@ -57,13 +57,13 @@ impl Talker {
         &self.address
     }
 
-    /// What the next answers are, and who listens.
+    /// The next answers, and their reader.
     pub(super) fn say(&self, words: usize, listener: u32) {
         self.shared.words.store(words, Ordering::SeqCst);
         self.shared.listener.store(listener, Ordering::SeqCst);
     }
 
-    /// What the last answer was like.
+    /// The measurements of the last answer.
     pub(super) fn last(&self) -> Talk {
         std::mem::take(&mut self.shared.talk.lock().unwrap())
     }
