@@ -2,6 +2,7 @@
 
 use super::FileRedirection;
 use super::argument::{Argument, PathKind};
+use super::programs::runs_its_input;
 use super::simple::RUNS_TEXT;
 use super::wrappers::{SHELLS, commands_in_text};
 use crate::syntax::{HereDocument, Redirection, RedirectionOperator, ShellKind, Word};
@@ -76,6 +77,7 @@ const INTERPRETERS: &[&str] = &[
     "ftp",
     "lftp",
     "socat",
+    "m4",
 ];
 
 /// The output of a command, where its words determine it.
@@ -224,6 +226,9 @@ pub(super) fn fed_to(
         }
         fed.unknown |= base == "git" && takes_setting_of_variable(words);
         fed.unknown |= gives_shell_away(base, words);
+        fed.unknown |= base == "sed" && runs_its_input(words);
+        // A name that stands for another program from here on.
+        fed.unknown |= base == "hash" && words.iter().any(|word| word.text().starts_with("-p"));
         match code_of(base, words) {
             Some(CodeOf::Unknown) => fed.unknown = true,
             Some(CodeOf::Input) => {

@@ -29,6 +29,9 @@ pub(super) struct Sorted<'a> {
     pub(super) files: Vec<PathOperand>,
     /// Operands that become names of files: none of these may look like an option.
     pub(super) names: Vec<PathOperand>,
+    /// Values of options that stand after an operand. Where options end at the first operand, as everywhere but
+    /// with GNU's programs, these are operands too.
+    pub(super) late_values: Vec<PathOperand>,
 }
 
 /// An option with its value.
@@ -150,10 +153,15 @@ pub(super) fn sort<'a>(
             }
             continue;
         }
+        let after = position;
         if text.starts_with("--") {
             long_option(text, words, &mut position, table, &mut sorted)?;
         } else {
             short_options(text, words, &mut position, table, &mut sorted)?;
+        }
+        if !sorted.operands.is_empty() {
+            let values = words.get(after..position).unwrap_or_default();
+            sorted.late_values.extend(values.iter().map(Argument::path));
         }
     }
     sorted

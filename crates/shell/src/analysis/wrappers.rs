@@ -310,6 +310,15 @@ fn collect(argv: &[Argument], shell: ShellKind, depth: usize, found: &mut Vec<Ve
             found,
         );
     }
+    // `coreutils --coreutils-prog=rm` is rm.
+    if let Some((Argument::Fixed(option), rest)) = words.split_first()
+        && let Some(program) = option.strip_prefix("--coreutils-prog=")
+    {
+        let argv: Vec<Argument> = std::iter::once(Argument::Fixed(program.to_owned()))
+            .chain(rest.iter().cloned())
+            .collect();
+        collect(&argv, shell, depth + 1, found);
+    }
     commands_in_words(base, words, shell, depth, found);
 }
 

@@ -45,6 +45,25 @@ pub(super) fn xxd(_: &Sorted<'_>, words: &[Argument]) -> Checked {
     Ok(())
 }
 
+/// An encoding with a slash in its name is a file that describes one; only what follows two slashes is none.
+pub(super) fn iconv(sorted: &Sorted<'_>, _: &[Argument]) -> Checked {
+    let options = ["-f", "--from-code", "-t", "--to-code"];
+    let plain = |name: &str| {
+        let name = name
+            .strip_suffix("//TRANSLIT")
+            .or_else(|| name.strip_suffix("//IGNORE"))
+            .unwrap_or(name);
+        name.bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_.:+".contains(&byte))
+    };
+    for value in options.iter().flat_map(|option| sorted.values(option)) {
+        if !value.is_some_and(plain) {
+            return refuse("iconv reads an encoding from a file");
+        }
+    }
+    Ok(())
+}
+
 /// An operand without `+` sets the clock.
 pub(super) fn date(sorted: &Sorted<'_>, _: &[Argument]) -> Checked {
     let sets = sorted.operands.iter().any(|word| match word {

@@ -126,7 +126,7 @@ fn check_environment(
         {
             refuse("docker compose config shows the values of the environment")
         }
-        ["inspect", ..] | ["container", "inspect", ..] => {
+        ["inspect", ..] | ["container" | "image", "inspect", ..] => {
             let sorted = sub_commands::sorted(name, words, commands, "--help")?;
             let mut formats = sorted
                 .values("-f")
@@ -136,7 +136,7 @@ fn check_environment(
                 || formats.any(|format| !format.is_some_and(leaves_environment_out));
             if shown {
                 return refuse(format!(
-                    "{name} inspect shows the environment of a container, which can hold keys"
+                    "{name} inspect shows the environment of a container or image, which can hold keys"
                 ));
             }
             Ok(())
@@ -148,15 +148,20 @@ fn check_environment(
 /// Whether a template shows only fields that don't hold the environment.
 fn leaves_environment_out(format: &str) -> bool {
     const FIELDS: &[&str] = &[
+        "Architecture",
         "Created",
         "Id",
         "Image",
         "Mounts",
         "Name",
         "NetworkSettings",
+        "Os",
         "Path",
         "Platform",
+        "RepoDigests",
+        "RepoTags",
         "RestartCount",
+        "Size",
         "SizeRootFs",
         "SizeRw",
         "State",

@@ -138,9 +138,36 @@ pub(super) fn judge(words: &[Argument]) -> Verdict {
             None => return refuse("gh's filter is not fixed"),
         }
     }
+    // The token of another host is sent to whatever host is named.
+    let repositories = sorted.values("-R").chain(sorted.values("--repo"));
+    let hosts = sorted.values("-h").chain(sorted.values("--hostname"));
+    if sorted.operands.iter().any(|word| is_elsewhere(word.text()))
+        || repositories.flatten().any(is_elsewhere)
+        || hosts.flatten().any(|host| host != HOST)
+    {
+        return refuse("gh would connect to another host than github.com");
+    }
     Ok(Reading {
         paths: sorted.files,
         obeys: Obeys::Folder,
         ..Reading::default()
     })
+}
+
+const HOST: &str = "github.com";
+
+/// Whether the name of a repository, or an address, leads to another host: `host/owner/name`, `https://host/…`,
+/// `git@host:…`. Words that are looked for don't have these forms.
+fn is_elsewhere(word: &str) -> bool {
+    let address = word.split_once("://").map(|(_, rest)| rest);
+    let address = address.or_else(|| {
+        let at = word.split_once('@').map(|(_, rest)| rest);
+        at.filter(|rest| rest.contains(':'))
+    });
+    if let Some(rest) = address {
+        return rest.split(['/', ':']).next() != Some(HOST);
+    }
+    !word.contains(char::is_whitespace)
+        && word.matches('/').count() >= 2
+        && word.split('/').next() != Some(HOST)
 }

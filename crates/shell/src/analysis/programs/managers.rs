@@ -3,7 +3,7 @@
 //! Most of them read a file of the project (`.npmrc`, `.cargo/config.toml`, `rust-toolchain.toml`,
 //! `.yarnrc.yml`) that can name programs, hence the trusted folder.
 
-use super::super::argument::Argument;
+use super::super::argument::{Argument, PathOperand};
 use super::sub_commands::{self, SubCommand};
 use super::{Obeys, Reading, Refusal, Verdict, all_fixed, refuse};
 
@@ -191,7 +191,6 @@ const SYSTEMCTL: &[SubCommand] = &[
     ("is-active", ""),
     ("is-enabled", ""),
     ("is-failed", ""),
-    ("cat", ""),
     ("list-timers", "--all"),
     ("list-sockets", "--all"),
     ("list-dependencies", "--all --reverse"),
@@ -274,7 +273,7 @@ pub(super) fn judge(name: &str, words: &[Argument]) -> Option<Verdict> {
     };
     if matches!(
         name,
-        "yarn" | "pnpm" | "pip" | "pip3" | "gem" | "uv" | "conda"
+        "yarn" | "pnpm" | "pip" | "pip3" | "gem" | "uv" | "conda" | "brew"
     ) && let Err(refusal) = only_package_names(words)
     {
         return Some(Err(refusal));
@@ -432,8 +431,12 @@ fn judge_go(words: &[Argument]) -> Verdict {
         [] => (0, ""),
     };
     let mut rest = fixed.iter().skip(length);
+    let mut reading = obeying_folder();
     while let Some(word) = rest.next() {
         if !word.starts_with('-') {
+            if fixed.first() == Some(&"version") {
+                reading.paths.push(PathOperand::literal(*word));
+            }
             // A version is looked up over the network, wherever the path points.
             if word.contains('@') {
                 return refuse("go looks versions up over the network");
@@ -459,5 +462,5 @@ fn judge_go(words: &[Argument]) -> Verdict {
             rest.next();
         }
     }
-    Ok(obeying_folder())
+    Ok(reading)
 }

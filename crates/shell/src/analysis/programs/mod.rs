@@ -21,13 +21,15 @@ mod jq;
 mod kubectl;
 mod managers;
 mod printers;
+#[cfg(test)]
+mod reality;
 mod sed;
 mod shell_words;
 mod sub_commands;
 mod table;
 mod xargs;
 
-pub(super) use sed::in_place_files;
+pub(super) use sed::{in_place_files, runs_its_input};
 
 use super::argument::{Argument, PathOperand};
 use super::options::Sorted;

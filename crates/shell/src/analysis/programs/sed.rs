@@ -78,6 +78,36 @@ pub(in super::super) fn in_place_files(words: &[Argument]) -> Option<Vec<PathOpe
     Some(paths)
 }
 
+/// Whether a script runs lines of its input as commands: the command `e` by itself, and the flag `e` of `s`.
+pub(in super::super) fn runs_its_input(words: &[Argument]) -> bool {
+    let table = format!("{OPTIONS} -i? --in-place?");
+    let Ok(sorted) = sort(words, &table, Order::Mixed) else {
+        return false;
+    };
+    let (scripts, _) = scripts_and_files(&sorted);
+    scripts.into_iter().flatten().any(|script| {
+        let mut parser = Script {
+            bytes: script.as_bytes(),
+            position: 0,
+            open: 0,
+        };
+        if parser.commands().is_ok() {
+            return false;
+        }
+        // It stopped after the command that it doesn't know, or at the flag.
+        let rest = script.get(parser.position..).unwrap_or_default();
+        let mut flags = rest.split(|letter: char| !letter.is_ascii_alphanumeric());
+        let flagged = flags.next().unwrap_or_default().contains('e');
+        let before = script.get(..parser.position).unwrap_or_default();
+        let alone = before.ends_with('e')
+            && rest
+                .trim_start_matches([' ', '\t'])
+                .starts_with(['\n', ';', '}']);
+        let at_end = before.ends_with('e') && rest.trim().is_empty();
+        flagged || alone || at_end
+    })
+}
+
 /// Accepts commands that print, delete and substitute; refuses those that read, write or run. Only forms that
 /// GNU and busybox sed read alike are known.
 fn check_script(script: &str) -> Result<(), Refusal> {

@@ -34,11 +34,20 @@ pub(super) fn sorted<'a>(
     if all_fixed(words).is_none() {
         return refuse(format!("{name} with a word that isn't fixed"));
     }
-    sort(
+    let sorted = sort(
         words.get(length..).unwrap_or_default(),
         &format!("{table} {everywhere}"),
         Order::Mixed,
-    )
+    )?;
+    // Several of these programs don't take a word that looks like an option for a value.
+    let dashed = sorted.options.iter().find(|option| {
+        let value = option.word.and_then(Argument::fixed);
+        value.is_some_and(|value| value.starts_with('-'))
+    });
+    match dashed {
+        None => Ok(sorted),
+        Some(option) => refuse(format!("{} could be without its value", option.name)),
+    }
 }
 
 pub(super) fn judge(

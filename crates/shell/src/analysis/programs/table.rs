@@ -30,7 +30,7 @@ pub(super) type Check = fn(&Sorted<'_>, &[Argument]) -> Result<(), Refusal>;
 /// One program, under all its names.
 pub(super) struct Program {
     pub(super) names: &'static [&'static str],
-    options: &'static str,
+    pub(super) options: &'static str,
     operands: Operands,
     shows: Shows,
     /// No option it has, known here or not, does more than read files and print.
@@ -152,11 +152,16 @@ pub(super) fn judge(name: &str, words: &[Argument]) -> Verdict {
         })
         .collect();
     paths.extend(longer);
-    paths.append(&mut sorted.files);
     if program.operands != Operands::Words {
         paths.extend(unbounded);
     }
     let below = program.below.and_then(|below| below(&sorted));
+    // Without a folder among its operands it looks through this one, whatever files its options name.
+    if below.is_some() && paths.is_empty() {
+        paths.push(PathOperand::literal("."));
+    }
+    paths.append(&mut sorted.files);
+    paths.append(&mut sorted.late_values);
     let lists = program.lists.and_then(|lists| lists(&sorted));
     Ok(Reading {
         paths,

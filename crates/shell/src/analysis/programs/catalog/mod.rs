@@ -10,7 +10,7 @@ pub(super) mod versions;
 
 use super::table::Program;
 
-const SHELVES: [&[Program]; 5] = [
+pub(super) const SHELVES: [&[Program]; 5] = [
     text::PROGRAMS,
     files::PROGRAMS,
     search::PROGRAMS,

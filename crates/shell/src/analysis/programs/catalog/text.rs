@@ -179,7 +179,8 @@ pub(super) const PROGRAMS: &[Program] = &[
         &["iconv"],
         Operands::Files,
         "-f= -t= -l -c -s --from-code= --to-code= --list --silent",
-    ),
+    )
+    .checked(checks::iconv),
     Program::new(
         &["base64"],
         Operands::OneFile,

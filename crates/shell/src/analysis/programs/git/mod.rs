@@ -10,7 +10,8 @@ use super::super::argument::{Argument, PathKind, PathOperand};
 use super::super::options::{Order, Sorted, sort};
 use super::super::reading::{FolderReading, NamesAsWords, Shows};
 use super::{Listing, Obeys, Reading, Refusal, Verdict, no_names, paths_of, refuse};
-use tables::{DIFF, HISTORY, options_of};
+pub(super) use tables::options_of;
+use tables::{DIFF, HISTORY};
 
 pub(super) fn judge(words: &[Argument]) -> Verdict {
     let mut rest = words;

@@ -1,7 +1,7 @@
 //! git's sub-commands and their options. Several sub-commands read the same options by the same code of git.
 
 /// Options of everything that shows differences.
-pub(super) const DIFF: &str = "-p -u -s -U= --patch --no-patch --unified= --raw --patch-with-raw --minimal --patience \
+pub(super) const DIFF: &str = "-p -u -s -U? --patch --no-patch --unified? --raw --patch-with-raw --minimal --patience \
     --histogram --anchored= --diff-algorithm= --stat? --numstat --shortstat --dirstat? --cumulative --summary \
     --patch-with-stat -z --name-only --name-status --color? --no-color --color-moved? --word-diff? \
     --word-diff-regex= --color-words? --no-renames --check --full-index --binary --abbrev? --no-abbrev -B? -M? -C? -D \
@@ -31,15 +31,15 @@ pub(super) const STATUS: &str = "-s -b -v -z -u? --short --branch --show-stash -
     --renames --no-renames --find-renames?";
 
 pub(super) const BRANCH: &str = "-a -r -v -q -i --all --remotes --list --verbose --quiet --color? --no-color --column? --no-column \
-    --sort= --contains? --no-contains? --merged? --no-merged? --points-at= --format= --ignore-case --abbrev= --no-abbrev \
+    --sort= --contains? --no-contains? --merged? --no-merged? --points-at= --format= --ignore-case --abbrev? --no-abbrev \
     --show-current --omit-empty";
 
 pub(super) const TAG: &str = "-l -n? -i --list --sort= --contains? --no-contains? --merged? --no-merged? --points-at= --format= \
     --column? --no-column --color? --ignore-case --omit-empty";
 
-pub(super) const BLAME: &str = "-b -L= -l -t -S@ -p -M? -C? -h -c -f -n -s -e -w --root --show-stats --reverse= --first-parent \
+pub(super) const BLAME: &str = "-b -L= -l -t -S@ -p -M? -C? -h -c -f -n -s -e -w --root --show-stats --reverse --first-parent \
     --porcelain --line-porcelain --incremental --encoding= --date= --score-debug --show-name --show-number --show-email \
-    --ignore-rev= --ignore-revs-file@ --color-lines --color-by-age --abbrev= --progress --no-progress";
+    --ignore-rev= --ignore-revs-file@ --color-lines --color-by-age --abbrev? --progress --no-progress";
 
 pub(super) const GREP: &str = "-a -i -I -h -H -l -L -n -o -v -w -c -e= -f@ -E -F -G -P -q -r -W -p -z -A= -B= -C= -m= -# --cached \
     --text --ignore-case --no-recursive --recursive --max-depth= --word-regexp --invert-match \
@@ -49,7 +49,7 @@ pub(super) const GREP: &str = "-a -i -I -h -H -l -L -n -o -v -w -c -e= -f@ -E -F
     --all-match --quiet --no-textconv --threads=";
 
 /// The tables of a sub-command that only looks, with these options.
-pub(super) fn options_of(command: &str) -> Option<&'static [&'static str]> {
+pub(in super::super) fn options_of(command: &str) -> Option<&'static [&'static str]> {
     Some(match command {
         "status" => &[STATUS],
         "diff" => &[DIFF],
@@ -89,7 +89,7 @@ pub(super) fn options_of(command: &str) -> Option<&'static [&'static str]> {
             --revs-only --no-revs --flags --no-flags --not --sq --disambiguate= --path-format= --local-env-vars --show-ref-format",
         ],
         "describe" => &[
-            "--all --tags --contains --abbrev= --candidates= --exact-match --debug --long --match= --exclude= \
+            "--all --tags --contains --abbrev? --candidates= --exact-match --debug --long --match= --exclude= \
             --always --first-parent --dirty? --broken?",
         ],
         "name-rev" => &["--tags --refs= --exclude= --all --name-only --no-undefined --always"],
@@ -102,7 +102,7 @@ pub(super) fn options_of(command: &str) -> Option<&'static [&'static str]> {
             "-d -s -q --head --heads --branches --tags --dereference --hash? --verify --abbrev? --quiet --exists",
         ],
         "show-branch" => &[
-            "-a -r -g? --all --remotes --current --topo-order --date-order --sparse --more= --list --merge-base \
+            "-a -r -g? --all --remotes --current --topo-order --date-order --sparse --more? --list --merge-base \
             --independent --no-name --sha1-name --topics --reflog? --color? --no-color",
         ],
         "count-objects" => &["-v -H --verbose --human-readable"],
