@@ -199,6 +199,42 @@ fn every_way_to_read_a_secret_asks() {
     );
 }
 
+/// Causes 2 and 6: programs, options and ways to name a file, a variable or a host, one by one. Options that take a value
+/// only when it is attached, values that are operands where options end at the first operand, and names that are files
+/// are among them.
+#[test]
+fn no_program_or_option_reads_what_nobody_named() {
+    let world = world();
+    let context = world.context();
+    none_is(
+        &["allow"],
+        include_str!("causes/reads.txt"),
+        &world,
+        &context,
+    );
+    all_are(
+        "allow",
+        "git diff -U5 HEAD
+        git diff --unified=1
+        git blame --abbrev=8 src/main.rs
+        git blame --reverse HEAD~1..HEAD -- src/main.rs
+        git branch --abbrev=7 -v
+        iconv -f latin1 -t ASCII//TRANSLIT src/main.rs
+        cargo tree --locked -i serde
+        npm ls -w web --depth 1
+        brew info jq
+        docker image inspect --format '{{.Architecture}} {{json .RepoTags}}' nginx
+        gh pr view 3 -R owner/name
+        gh pr view https://github.com/owner/name/pull/3
+        head src/main.rs -n 5
+        grep -n x src -A 3 --include '*.rs'
+        sort src/main.rs -k 2
+        go version",
+        &world,
+        &context,
+    );
+}
+
 /// Cause 2: what writes, runs something or opens a connection isn't a read.
 #[test]
 fn nothing_that_writes_or_runs_passes_as_a_read() {
@@ -258,6 +294,7 @@ fn dangers_ask_in_every_mode_however_they_are_wrapped() {
     ] {
         context.mode = mode;
         all_are("hard", include_str!("causes/dangers.txt"), &world, &context);
+        all_are("hard", include_str!("causes/wrapped.txt"), &world, &context);
     }
     context.mode = PermissionMode::BypassPermissions;
     all_are(

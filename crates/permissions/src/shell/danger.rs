@@ -327,7 +327,11 @@ impl View<'_> {
     fn runs_unknown_command(&self) -> bool {
         let unknown = |argv: &Vec<Argument>| match argv.first() {
             Some(Argument::Variable(variable)) => {
-                variable.path.kind == PathKind::Unbounded && variable.values.is_empty()
+                variable.values.is_empty()
+                    && matches!(
+                        variable.path.kind,
+                        PathKind::Unbounded | PathKind::Pattern | PathKind::HomePattern
+                    )
             }
             _ => false,
         };
