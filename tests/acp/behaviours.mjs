@@ -209,7 +209,7 @@ await run({
     const path = test.path("a.txt");
     const prompt = new Script({ content: [{ type: "thinking", thinking: "hm", signature: "s" }, { type: "text", text: "I look." }, { type: "tool_use", name: "Read", input: { file_path: path } }] },
       call("Edit", { file_path: path, old_string: "one", new_string: "1" }),
-      call("TodoWrite", { todos: [{ content: "look", status: "completed", activeForm: "Looking" }] }), "It is done.");
+      call("TaskCreate", { subject: "look", description: "at it" }), call("TaskUpdate", { taskId: "1", status: "completed" }), "It is done.");
     await editor.prompt(prompt);
     const state = (it) => ({
       text: it.text(), thoughts: it.of("agent_thought_chunk").map((one) => one.content.text).join(""),
@@ -358,12 +358,23 @@ await run({
   },
 
   async the_task_list_is_a_plan(test) {
-    const editor = await Editor.start(test);
+    const editor = await Editor.start(test, { env: { LATHE_ENABLE_TASKS: "0" } });
     await editor.open();
     const todos = [{ content: "a", status: "completed", activeForm: "A" }, { content: "b", status: "in_progress", activeForm: "B" }];
     await editor.prompt(new Script(call("TodoWrite", { todos }), "done"));
     assert.deepEqual(editor.of("plan")[0].entries, [
       { content: "a", priority: "medium", status: "completed" }, { content: "b", priority: "medium", status: "in_progress" }]);
+    await editor.end();
+  },
+
+  async tasks_with_ids_are_a_plan(test) {
+    const editor = await Editor.start(test);
+    await editor.open();
+    const add = (subject) => call("TaskCreate", { subject, description: "d" });
+    const set = (taskId, status) => call("TaskUpdate", { taskId, status });
+    await editor.prompt(new Script(add("a"), add("b"), add("c"), set("1", "failed"), set("2", "cancelled"), set("3", "in_progress"), "done"));
+    assert.deepEqual(editor.of("plan").at(-1).entries, [
+      { content: "Failed: a", priority: "medium", status: "completed" }, { content: "c", priority: "medium", status: "in_progress" }]);
     await editor.end();
   },
 

@@ -128,11 +128,10 @@ async def every_update_is_one_that_the_client_knows(case):
     editor = Editor()
     async with lathe(case, editor) as agent:
         session = await opened(agent, case)
-        todos = [{"content": "look", "status": "completed", "activeForm": "Looking"}]
         await prompt(agent, session, Script(
             {"content": [{"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "tool_use", "name": "Read", "input": {"file_path": path}}]},
             call("Edit", file_path=path, old_string="one", new_string="1"),
-            call("TodoWrite", todos=todos), "done"))
+            call("TaskCreate", subject="look", description="at it"), "done"))
         kinds = {it.session_update for _, it in editor.updates}
         wanted = {"agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update", "plan",
                   "available_commands_update", "usage_update", "session_info_update"}

@@ -241,8 +241,17 @@ pub(crate) fn todos_text(session: &SessionHandle) -> String {
                 TodoStatus::Completed => "x",
                 TodoStatus::InProgress => ">",
                 TodoStatus::Pending => " ",
+                TodoStatus::Failed => "!",
+                TodoStatus::Cancelled => "-",
             };
-            format!("[{mark}] {}", item.content)
+            let mut line = format!("[{mark}] {}", item.content);
+            if let Some(owner) = &item.owner {
+                line.push_str(&format!(" ({owner})"));
+            }
+            if !item.waits_for.is_empty() {
+                line.push_str(&format!(" [waits for {}]", item.waits_for.join(", ")));
+            }
+            line
         })
         .collect();
     lines.join("\n")

@@ -186,6 +186,8 @@ fn demo_environment(
     variables.insert("ANTHROPIC_BASE_URL".into(), base_url.to_owned());
     variables.insert("ANTHROPIC_API_KEY".into(), "demo".into());
     variables.insert("NO_PROXY".into(), "127.0.0.1".into());
+    // The script keeps its list with TodoWrite: one call shows all of it.
+    variables.insert("LATHE_ENABLE_TASKS".into(), "0".into());
     Environment {
         variables,
         home: Some(home.to_owned()),
@@ -334,6 +336,8 @@ impl Screen {
                         TodoStatus::Completed => "☒",
                         TodoStatus::InProgress => "▶",
                         TodoStatus::Pending => "☐",
+                        TodoStatus::Failed => "✗",
+                        TodoStatus::Cancelled => "⊘",
                     };
                     self.line(&format!("    {mark} {}", item.content));
                 }

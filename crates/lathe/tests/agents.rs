@@ -525,19 +525,49 @@ fn how_hard_the_model_tries_is_a_setting_a_command_and_an_agents_word() {
 }
 
 #[test]
-fn the_newer_task_list_is_shown_too() {
+fn the_newer_task_list_is_the_usual_one_where_the_model_knows_it() {
     let server = script([
         Reply::tool_use(
             "TaskCreate",
             json!({"subject": "Paint the door", "description": "in blue"}),
         ),
         Reply::text("ok"),
+        Reply::text("ok").forever().optional(),
     ]);
-    let home = TestHome::with_server(&server).variable("LATHE_ENABLE_TASKS", "1");
+    let home = TestHome::with_server(&server);
     assert_eq!(print(&home, &["hi"]).code(), Some(0));
     let output = print(&home, &["/todos", "--continue"]);
     assert!(output.stdout.contains("[ ] Paint the door"), "{output:#?}");
-    server.finish();
+    let offered = |home: &TestHome, arguments: &[&str]| {
+        assert_eq!(print(home, arguments).code(), Some(0));
+        let request = server.message_requests().pop().unwrap();
+        let names = request.tool_names();
+        let has = |name: &str| names.contains(&name);
+        (has("TodoWrite"), has("TaskUpdate"))
+    };
+    assert_eq!(
+        offered(&home, &["hi", "--model", "claude-opus-4-5"]),
+        (false, true)
+    );
+    assert_eq!(
+        offered(&home, &["hi", "--model", "claude-opus-4-1"]),
+        (true, false)
+    );
+    assert_eq!(
+        offered(&home, &["hi", "--model", "some-gateway-model"]),
+        (true, false)
+    );
+    assert_eq!(
+        offered(&home, &["hi", "--tools", "TodoWrite"]),
+        (true, false)
+    );
+    let on = home.variable("CLAUDE_CODE_ENABLE_TASKS", "1");
+    assert_eq!(
+        offered(&on, &["hi", "--model", "some-gateway-model"]),
+        (false, true)
+    );
+    let off = on.variable("CLAUDE_CODE_ENABLE_TASKS", "0");
+    assert_eq!(offered(&off, &["hi"]), (true, false));
 }
 
 #[test]

@@ -90,7 +90,7 @@ pub struct Hunk {
 }
 
 /// One item of a task list.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TodoItem {
     /// The task.
@@ -99,16 +99,49 @@ pub struct TodoItem {
     pub status: TodoStatus,
     /// The same as something being done ("Running tests").
     pub active_form: String,
+    /// The agent or person that works on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// The unfinished tasks that it waits for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waits_for: Vec<String>,
 }
 
 /// How far an item of a task list is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum TodoStatus {
     /// Not begun.
+    #[default]
     Pending,
     /// Being worked on.
     InProgress,
     /// Done.
     Completed,
+    /// Tried without success.
+    Failed,
+    /// No longer wanted.
+    Cancelled,
+}
+
+impl TodoStatus {
+    /// Whether no more work is expected.
+    #[must_use]
+    pub fn is_finished(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+    }
+
+    /// Its name, as tools and files spell it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::InProgress => "in_progress",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
 }

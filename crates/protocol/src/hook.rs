@@ -62,6 +62,7 @@ hook_events! {
     PreModelSwitch: Some("to_model"), "Before the user or a host switches the model.";
     PostModelSwitch: Some("to_model"), "After the model was switched by the user, a host or a fallback.";
     TaskCreated: None, "When a task was added to the task list.";
+    TaskUpdated: None, "Before a task of the task list changes; a hook may refuse the change.";
     TaskCompleted: None, "When a task of the task list was completed.";
     Elicitation: Some("mcp_server_name"), "When an MCP server asks the user a question.";
     ElicitationResult: Some("mcp_server_name"), "When the user has answered an MCP server.";

@@ -321,7 +321,7 @@ variables! {
     #[secret] McpServeToken: "LATHE_MCP_SERVE_TOKEN" => "mcp", "a new one at each start", "The token that clients of `lathe mcp serve --http` send.";
     #[harmless] EnableToolSearch: "ENABLE_TOOL_SEARCH" => "engine", "", "`false` offers every tool from the start instead of letting the model search for them.";
     #[harmless] SubagentModel: "LATHE_SUBAGENT_MODEL" | "CLAUDE_CODE_SUBAGENT_MODEL" => "engine", "", "The model of every sub-agent; overrides its definition and its call.";
-    #[harmless] EnableTasks: "LATHE_ENABLE_TASKS" | "CLAUDE_CODE_ENABLE_TASKS" => "engine", "", "`1` offers the task list of `TaskCreate`, `TaskUpdate`, `TaskGet` and `TaskList` instead of `TodoWrite`.";
+    #[harmless] EnableTasks: "LATHE_ENABLE_TASKS" | "CLAUDE_CODE_ENABLE_TASKS" => "engine", "by the model", "`1` offers the task list of `TaskCreate`, `TaskUpdate`, `TaskGet` and `TaskList`, `0` that of `TodoWrite`. Without it, Claude models from 4.5 on get the first and all others the second.";
     TaskListId: "LATHE_TASK_LIST_ID" | "CLAUDE_CODE_TASK_LIST_ID" => "engine", "the session's own", "The name of a task list that several sessions share.";
     #[harmless] PrintBackgroundWait: "LATHE_PRINT_BACKGROUND_WAIT_MS" | "CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS" => "headless", "600000", "How long print mode waits for background work at the end; 0 is without limit.";
     #[harmless] EmitSessionState: "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS" => "headless", "", "`1` adds session-state frames to the output.";

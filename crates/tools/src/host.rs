@@ -86,7 +86,7 @@ pub trait SessionHost: Send + Sync {
     /// Leaves plan mode, unless a mode was chosen with the approval. Returns the mode.
     fn leave_plan_mode(&self) -> PermissionMode;
 
-    /// Tells TaskCreated or TaskCompleted hooks. Gives the reason of one that objects.
+    /// Tells the hooks of a change: TaskCreated, TaskCompleted or TaskUpdated. Gives the reason of one that objects.
     fn task_changed(&self, task: Task, change: TaskChange) -> BoxFuture<'_, Option<String>>;
 
     /// Whether a tool's definition has not been loaded, so that the model can't know its fields.
@@ -230,12 +230,25 @@ pub struct PlanState {
 }
 
 /// A change of a task in the task list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TaskChange {
     /// It was added.
     Created,
     /// It is done.
     Completed,
+    /// It is about to change.
+    Updated(TaskUpdated),
+}
+
+/// An update of a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskUpdated {
+    /// Its status before.
+    pub from: &'static str,
+    /// Its status afterwards; `deleted` when it is removed.
+    pub to: &'static str,
+    /// The fields that change.
+    pub fields: Vec<&'static str>,
 }
 
 /// Which lines to pass on.

@@ -87,6 +87,10 @@ impl Tool for NotebookEdit {
         include_str!("notebook_edit.md")
     }
 
+    fn deferred(&self) -> bool {
+        true
+    }
+
     fn path_fields(&self) -> &'static [&'static str] {
         &["notebook_path"]
     }

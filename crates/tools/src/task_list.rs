@@ -3,7 +3,7 @@
 //! It is the newer of two lists; the older is [`crate::todo_write`]. A session offers one of them.
 
 use crate::context::{CallContext, ToolContext};
-use crate::host::TaskChange;
+use crate::host::{TaskChange, TaskUpdated};
 use crate::task_store::{Task, TaskList as List, TaskListError, TaskStoreError};
 use crate::tool::{CallTraits, Tool, ToolError, ToolOutput};
 use lathe_protocol::display::{Display, TodoStatus};
@@ -29,15 +29,12 @@ pub struct TaskList;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CreateInput {
-    /// The task, in one line.
     subject: String,
-    /// The details of the task.
+    /// What is needed.
     #[serde(default)]
     description: String,
-    /// The same as something being done ("Running the tests").
     #[serde(default)]
     active_form: Option<String>,
-    /// Anything else to keep with it.
     #[serde(default)]
     metadata: Option<Map<String, Value>>,
 }
@@ -51,7 +48,7 @@ pub struct GetInput {
 }
 
 /// A change to a task.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UpdateInput {
     /// The task's id.
@@ -64,16 +61,16 @@ pub struct UpdateInput {
     active_form: Option<String>,
     #[serde(default)]
     status: Option<NewStatus>,
-    /// Who works on it; empty removes the owner.
+    /// Empty removes the owner.
     #[serde(default)]
     owner: Option<String>,
-    /// Ids of tasks that wait for this one.
+    /// Tasks that wait for this one.
     #[serde(default)]
     add_blocks: Option<Vec<String>>,
-    /// Ids of tasks that this one waits for.
+    /// Tasks that must be done first.
     #[serde(default)]
     add_blocked_by: Option<Vec<String>>,
-    /// Keys to keep with it; null takes a key away.
+    /// null removes a key.
     #[serde(default)]
     metadata: Option<Map<String, Value>>,
 }
@@ -84,7 +81,27 @@ enum NewStatus {
     Pending,
     InProgress,
     Completed,
+    Failed,
+    Cancelled,
     Deleted,
+}
+
+impl NewStatus {
+    /// The status of the task afterwards; `None` when the task is removed.
+    fn kept(self) -> Option<TodoStatus> {
+        match self {
+            Self::Pending => Some(TodoStatus::Pending),
+            Self::InProgress => Some(TodoStatus::InProgress),
+            Self::Completed => Some(TodoStatus::Completed),
+            Self::Failed => Some(TodoStatus::Failed),
+            Self::Cancelled => Some(TodoStatus::Cancelled),
+            Self::Deleted => None,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        self.kept().map_or("deleted", TodoStatus::word)
+    }
 }
 
 /// Nothing to say.
@@ -142,15 +159,10 @@ impl Tool for TaskCreate {
         }
         let tasks = &context.session.tasks;
         let new = Task {
-            id: String::new(),
-            subject: input.subject,
             description: input.description,
             active_form: input.active_form,
-            status: TodoStatus::Pending,
-            owner: None,
-            blocks: Vec::new(),
-            blocked_by: Vec::new(),
             metadata: input.metadata.unwrap_or_default(),
+            ..Task::new(input.subject)
         };
         let task = tasks.change(|list| list.add(new)).map_err(failed)?;
         if let Some(host) = context.session.host()
@@ -186,6 +198,10 @@ impl Tool for TaskGet {
         include_str!("task_get.md")
     }
 
+    fn deferred(&self) -> bool {
+        true
+    }
+
     fn traits(&self, _input: &GetInput) -> CallTraits {
         CallTraits::READS
     }
@@ -208,7 +224,7 @@ impl Tool for TaskGet {
             "Task #{}: {}\nStatus: {}",
             task.id,
             task.subject,
-            word(task.status)
+            task.status.word()
         );
         if let Some(owner) = &task.owner {
             let _ = write!(text, "\nOwner: {owner}");
@@ -253,6 +269,8 @@ impl Tool for TaskUpdate {
         match input.status {
             Some(NewStatus::Completed) => format!("Task {id} is done"),
             Some(NewStatus::InProgress) => format!("Beginning with task {id}"),
+            Some(NewStatus::Failed) => format!("Task {id} failed"),
+            Some(NewStatus::Cancelled) => format!("Task {id} is cancelled"),
             Some(NewStatus::Deleted) => format!("Removing task {id}"),
             Some(NewStatus::Pending) | None => format!("Updating task {id}"),
         }
@@ -269,21 +287,22 @@ impl Tool for TaskUpdate {
             .get_mut(&input.task_id)
             .map_err(|error| ToolError::failed(error.to_string()))?
             .clone();
-        let completes =
-            input.status == Some(NewStatus::Completed) && before.status != TodoStatus::Completed;
-        if completes
-            && let Some(host) = context.session.host()
-            && let Some(objection) = host
-                .task_changed(before.clone(), TaskChange::Completed)
-                .await
-        {
-            return Err(ToolError::failed(format!(
-                "Task #{} is not completed, a hook objects: {objection}",
-                before.id
-            )));
-        }
         let status = input.status;
-        let changed = tasks
+        // On a copy first: hooks hear only of updates that are possible.
+        let changed = apply(&mut list, &before.id, input.clone())
+            .map_err(|error| ToolError::invalid(error.to_string()))?;
+        let completes =
+            status == Some(NewStatus::Completed) && before.status != TodoStatus::Completed;
+        let after = list.get(&before.id).unwrap_or(&before).clone();
+        let update = TaskUpdated {
+            from: before.status.word(),
+            to: status.map_or(before.status.word(), NewStatus::word),
+            fields: changed.clone(),
+        };
+        if let Some(refusal) = refusal(&context, &before, after, completes, update).await {
+            return Err(ToolError::failed(refusal));
+        }
+        tasks
             .change(|list| apply(list, &before.id, input))
             .map_err(failed)?;
         let list = tasks.read().map_err(failed)?;
@@ -299,12 +318,39 @@ impl Tool for TaskUpdate {
             json!({
                 "success": true, "taskId": before.id, "updatedFields": changed,
                 "statusChange": status.map(|status| json!({
-                    "from": word(before.status), "to": new_word(status),
+                    "from": before.status.word(), "to": status.word(),
                 })),
             }),
             shown(&list),
         ))
     }
+}
+
+/// Tells the hooks of an update. Returns the words for the model when one objects.
+async fn refusal(
+    context: &CallContext,
+    before: &Task,
+    after: Task,
+    completes: bool,
+    update: TaskUpdated,
+) -> Option<String> {
+    let host = context.session.host()?;
+    if completes {
+        let objection = host.task_changed(before.clone(), TaskChange::Completed);
+        if let Some(objection) = objection.await {
+            return Some(format!(
+                "Task #{} is not completed, a hook objects: {objection}",
+                before.id
+            ));
+        }
+    }
+    let objection = host
+        .task_changed(after, TaskChange::Updated(update))
+        .await?;
+    Some(format!(
+        "Task #{} is not changed, a hook objects: {objection}",
+        before.id
+    ))
 }
 
 /// Carries an update out; names the fields that changed.
@@ -335,12 +381,8 @@ fn apply(
         task.owner = (!owner.is_empty()).then_some(owner);
         changed.push("owner");
     }
-    if let Some(status) = input.status {
-        task.status = match status {
-            NewStatus::Pending => TodoStatus::Pending,
-            NewStatus::InProgress => TodoStatus::InProgress,
-            NewStatus::Completed | NewStatus::Deleted => TodoStatus::Completed,
-        };
+    if let Some(status) = input.status.and_then(NewStatus::kept) {
+        task.status = status;
         changed.push("status");
     }
     if let Some(metadata) = input.metadata {
@@ -379,6 +421,10 @@ impl Tool for TaskList {
         include_str!("task_list.md")
     }
 
+    fn deferred(&self) -> bool {
+        true
+    }
+
     fn traits(&self, _input: &ListInput) -> CallTraits {
         CallTraits::READS
     }
@@ -406,7 +452,7 @@ impl Tool for TaskList {
 pub fn text_of(list: &List) -> Option<String> {
     let mut lines = Vec::new();
     for task in list.tasks() {
-        let mut line = format!("#{} [{}] {}", task.id, word(task.status), task.subject);
+        let mut line = format!("#{} [{}] {}", task.id, task.status.word(), task.subject);
         if let Some(owner) = &task.owner {
             let _ = write!(line, " ({owner})");
         }
@@ -417,21 +463,4 @@ pub fn text_of(list: &List) -> Option<String> {
         lines.push(line);
     }
     (!lines.is_empty()).then(|| lines.join("\n"))
-}
-
-fn word(status: TodoStatus) -> &'static str {
-    match status {
-        TodoStatus::Pending => "pending",
-        TodoStatus::InProgress => "in_progress",
-        TodoStatus::Completed => "completed",
-    }
-}
-
-fn new_word(status: NewStatus) -> &'static str {
-    match status {
-        NewStatus::Pending => "pending",
-        NewStatus::InProgress => "in_progress",
-        NewStatus::Completed => "completed",
-        NewStatus::Deleted => "deleted",
-    }
 }

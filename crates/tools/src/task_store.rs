@@ -43,11 +43,31 @@ pub struct Task {
     pub metadata: Map<String, Value>,
 }
 
+impl Task {
+    /// A pending task without an id.
+    #[must_use]
+    pub fn new(subject: String) -> Self {
+        Self {
+            id: String::new(),
+            subject,
+            description: String::new(),
+            active_form: None,
+            status: TodoStatus::Pending,
+            owner: None,
+            blocks: Vec::new(),
+            blocked_by: Vec::new(),
+            metadata: Map::new(),
+        }
+    }
+}
+
 /// The list as it is on disk.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TaskList {
     next_id: u64,
+    /// Tasks with a smaller id belong to a plan that is finished; faces no longer show them.
+    shown_from: u64,
     tasks: Vec<Task>,
 }
 
@@ -216,6 +236,9 @@ impl TaskList {
             return Err(TaskListError::Full);
         }
         self.next_id += 1;
+        if self.is_finished() {
+            self.shown_from = self.next_id;
+        }
         task.id = self.next_id.to_string();
         self.tasks.push(task.clone());
         Ok(task)
@@ -269,24 +292,33 @@ impl TaskList {
         false
     }
 
-    /// The open tasks that a task waits for.
+    /// The tasks that a task still waits for. A failed task keeps others waiting: its result is missing. A
+    /// cancelled one does not.
     #[must_use]
     pub fn open_blockers(&self, task: &Task) -> Vec<String> {
-        task.blocked_by
-            .iter()
-            .filter(|id| {
-                self.get(id)
-                    .is_some_and(|task| task.status != TodoStatus::Completed)
-            })
-            .cloned()
-            .collect()
+        self.blockers(task).map(|task| task.id.clone()).collect()
     }
 
-    /// The list as faces show one.
+    fn blockers<'a>(&'a self, task: &'a Task) -> impl Iterator<Item = &'a Task> {
+        let open =
+            |task: &&Task| !matches!(task.status, TodoStatus::Completed | TodoStatus::Cancelled);
+        let blockers = task.blocked_by.iter().filter_map(|id| self.get(id));
+        blockers.filter(open)
+    }
+
+    /// Whether nothing of it is left to do.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.tasks.iter().all(|task| task.status.is_finished())
+    }
+
+    /// The list as faces show it: without the plans that were finished before.
     #[must_use]
     pub fn shown(&self) -> Vec<TodoItem> {
+        let present = |task: &&Task| task.id.parse().is_ok_and(|id: u64| id >= self.shown_from);
         self.tasks
             .iter()
+            .filter(present)
             .map(|task| TodoItem {
                 content: task.subject.clone(),
                 status: task.status,
@@ -294,6 +326,12 @@ impl TaskList {
                     .active_form
                     .clone()
                     .unwrap_or_else(|| task.subject.clone()),
+                owner: task.owner.clone(),
+                waits_for: if task.status.is_finished() {
+                    Vec::new()
+                } else {
+                    self.blockers(task).map(|it| it.subject.clone()).collect()
+                },
             })
             .collect()
     }
@@ -304,17 +342,7 @@ mod tests {
     use super::*;
 
     fn task(subject: &str) -> Task {
-        Task {
-            id: String::new(),
-            subject: subject.to_owned(),
-            description: String::new(),
-            active_form: None,
-            status: TodoStatus::Pending,
-            owner: None,
-            blocks: Vec::new(),
-            blocked_by: Vec::new(),
-            metadata: Map::new(),
-        }
+        Task::new(subject.to_owned())
     }
 
     #[test]
@@ -359,8 +387,37 @@ mod tests {
         );
         assert_eq!(list.get("1").unwrap().blocks, ["2"]);
         assert_eq!(list.open_blockers(list.get("3").unwrap()), ["2"]);
-        list.get_mut("2").unwrap().status = TodoStatus::Completed;
-        assert!(list.open_blockers(list.get("3").unwrap()).is_empty());
+        for (status, waits) in [
+            (TodoStatus::InProgress, true),
+            (TodoStatus::Failed, true),
+            (TodoStatus::Cancelled, false),
+            (TodoStatus::Completed, false),
+        ] {
+            list.get_mut("2").unwrap().status = status;
+            let blockers = list.open_blockers(list.get("3").unwrap());
+            assert_eq!(!blockers.is_empty(), waits, "{}", status.word());
+        }
+    }
+
+    #[test]
+    fn a_finished_plan_is_not_shown_with_the_next_one() {
+        let mut list = TaskList::default();
+        list.add(task("one")).unwrap();
+        list.add(task("two")).unwrap();
+        list.make_wait("2", "1").unwrap();
+        list.get_mut("2").unwrap().owner = Some("ana".to_owned());
+        let shown = list.shown();
+        assert_eq!(shown[1].waits_for, ["one"]);
+        assert_eq!(shown[1].owner.as_deref(), Some("ana"));
+        list.get_mut("1").unwrap().status = TodoStatus::Completed;
+        list.get_mut("2").unwrap().status = TodoStatus::Cancelled;
+        assert_eq!(list.shown().len(), 2, "until something new is planned");
+        list.add(task("three")).unwrap();
+        list.add(task("four")).unwrap();
+        let shown = list.shown();
+        let shown: Vec<&str> = shown.iter().map(|item| item.content.as_str()).collect();
+        assert_eq!(shown, ["three", "four"]);
+        assert_eq!(list.tasks().len(), 4, "they can still be read");
     }
 
     #[test]

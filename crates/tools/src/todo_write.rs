@@ -26,10 +26,31 @@ pub struct Input {
 struct Item {
     /// The task ("Run the tests").
     content: String,
-    status: TodoStatus,
+    status: ItemStatus,
     /// The same as something being done ("Running the tests").
     #[serde(default)]
     active_form: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum ItemStatus {
+    /// Not begun.
+    Pending,
+    /// Being worked on.
+    InProgress,
+    /// Done.
+    Completed,
+}
+
+impl From<ItemStatus> for TodoStatus {
+    fn from(status: ItemStatus) -> Self {
+        match status {
+            ItemStatus::Pending => Self::Pending,
+            ItemStatus::InProgress => Self::InProgress,
+            ItemStatus::Completed => Self::Completed,
+        }
+    }
 }
 
 impl Tool for TodoWrite {
@@ -58,7 +79,7 @@ impl Tool for TodoWrite {
         input
             .todos
             .iter()
-            .find(|item| item.status == TodoStatus::InProgress)
+            .find(|item| item.status == ItemStatus::InProgress)
             .and_then(|item| item.active_form.clone())
             .unwrap_or_else(|| "Updating the task list".to_owned())
     }
@@ -74,7 +95,8 @@ impl Tool for TodoWrite {
             items.push(TodoItem {
                 active_form: item.active_form.unwrap_or_else(|| item.content.clone()),
                 content: item.content,
-                status: item.status,
+                status: item.status.into(),
+                ..TodoItem::default()
             });
         }
         let in_progress = items

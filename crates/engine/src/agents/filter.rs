@@ -9,7 +9,9 @@ use crate::agents::MOST_DEPTH;
 use lathe_extensions::{AgentDefinition, AgentMcpServer};
 use lathe_permissions::parse_rule;
 use lathe_protocol::tool_name::server_name;
-use lathe_tools::{DynTool, ToolRegistry, agent, ask_user_question, structured_output};
+use lathe_tools::{
+    DynTool, ToolRegistry, agent, ask_user_question, structured_output, task_list, todo_write,
+};
 
 /// Tools that no agent may use: they speak for the main conversation.
 pub(crate) const FORBIDDEN: [&str; 4] = [
@@ -53,6 +55,12 @@ pub(crate) fn works_in_background(name: &str) -> bool {
     IN_BACKGROUND.contains(&name)
 }
 
+/// The tools that keep the task list where `TodoWrite` does not: a definition that names it means whichever is there.
+fn names_of_task_list(name: &str) -> impl Iterator<Item = String> + use<> {
+    let names = (name == todo_write::NAME).then_some(task_list::NAMES);
+    names.into_iter().flatten().map(str::to_owned)
+}
+
 /// A definition's word on tools, read once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ToolFilter {
@@ -76,7 +84,10 @@ impl ToolFilter {
         let mut filter = Self::default();
         for entry in &definition.disallowed_tools {
             match parse_rule(entry) {
-                Ok(rule) if rule.rule_content.is_none() => filter.removed.push(rule.tool_name),
+                Ok(rule) if rule.rule_content.is_none() => {
+                    filter.removed.extend(names_of_task_list(&rule.tool_name));
+                    filter.removed.push(rule.tool_name);
+                }
                 _ => filter.denied.push(entry.clone()),
             }
         }
@@ -97,6 +108,7 @@ impl ToolFilter {
                     Some(_) => limited.push((name.clone(), entry.clone())),
                     None => {}
                 }
+                kept.extend(names_of_task_list(&name));
                 kept.push(name);
             }
             // A tool that is also named as a whole has all its uses.

@@ -21,6 +21,9 @@ const BOUNDARY: &str = "__SYSTEM_PROMPT_DYNAMIC_BOUNDARY__";
 /// Which of them is about writing code.
 const WORK: usize = 1;
 
+/// The line of that part about the task list, up to the name of its tool.
+const TASK_LIST: &str = "- For work of three or more steps keep the task list current with ";
+
 /// The parts of the system prompt.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PromptParts {
@@ -48,6 +51,8 @@ pub struct PromptParts {
     pub planning: Option<String>,
     /// Whether the window is small: a short text stands for our own.
     pub lean: bool,
+    /// The tool that keeps the task list, as the prompt names it; `None` when there is none.
+    pub task_tool: Option<&'static str>,
     /// Whether, and for how long, the provider keeps it.
     pub cache: CacheMarkers,
 }
@@ -98,11 +103,16 @@ impl PromptParts {
                 }
             }
             None => {
-                let fixed: Vec<&str> = FIXED
+                let fixed: Vec<String> = FIXED
                     .iter()
                     .enumerate()
                     .filter(|(index, _)| *index != WORK || !self.style_alone)
-                    .map(|(_, part)| part.trim_end())
+                    .map(|(index, part)| match self.task_tool {
+                        Some(tool) if index == WORK => {
+                            format!("{}\n{TASK_LIST}{tool}.", part.trim_end())
+                        }
+                        _ => part.trim_end().to_owned(),
+                    })
                     .collect();
                 blocks.push((fixed.join("\n\n"), true));
                 if !self.varying_apart {

@@ -61,10 +61,7 @@ pub(crate) fn restored(conversation: &Conversation) -> Vec<String> {
 /// The task list in words; `None` when there is nothing to do.
 pub(crate) fn todo_text(conversation: &Conversation) -> Option<String> {
     let todos = conversation.shared.tools.todos.lock();
-    if todos
-        .iter()
-        .all(|item| item.status == TodoStatus::Completed)
-    {
+    if todos.iter().all(|item| item.status.is_finished()) {
         return None;
     }
     let mut text = "The current task list:".to_owned();
@@ -73,6 +70,8 @@ pub(crate) fn todo_text(conversation: &Conversation) -> Option<String> {
             TodoStatus::Completed => "done",
             TodoStatus::InProgress => "now",
             TodoStatus::Pending => "open",
+            TodoStatus::Failed => "failed",
+            TodoStatus::Cancelled => "cancelled",
         };
         let _ = write!(text, "\n- [{mark}] {}", item.content);
     }
@@ -82,11 +81,7 @@ pub(crate) fn todo_text(conversation: &Conversation) -> Option<String> {
 /// The list of tasks with ids in words; `None` when nothing of it is open.
 pub(crate) fn task_text(conversation: &Conversation) -> Option<String> {
     let list = conversation.shared.tools.tasks.read().ok()?;
-    let all_done = list
-        .tasks()
-        .iter()
-        .all(|task| task.status == TodoStatus::Completed);
-    if all_done {
+    if list.is_finished() {
         return None;
     }
     let text = lathe_tools::task_list::text_of(&list)?;

@@ -14,6 +14,7 @@ use lathe_protocol::ids::{AgentId, RecordId, SessionId, ToolUseId};
 use lathe_protocol::permission::{PermissionReply, PermissionRequest};
 use lathe_settings::instructions::{InstructionFile, Reason, Scope};
 use lathe_tools::ToolContext;
+use lathe_tools::host::TaskChange;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -590,21 +591,29 @@ impl HookPoints {
         outcome.map_or_else(Vec::new, |outcome| outcome.additional_context)
     }
 
-    /// A task of the task list was added or is done. Gives the reason of a hook that objects.
+    /// A task of the task list was added, changes or is done. Gives the reason of a hook that objects.
     pub(crate) async fn task_changed(
         &self,
         task: &lathe_tools::task_store::Task,
-        change: lathe_tools::host::TaskChange,
+        change: TaskChange,
     ) -> Option<String> {
-        let event = match change {
-            lathe_tools::host::TaskChange::Created => HookEvent::TaskCreated,
-            lathe_tools::host::TaskChange::Completed => HookEvent::TaskCompleted,
+        let event = match &change {
+            TaskChange::Created => HookEvent::TaskCreated,
+            TaskChange::Completed => HookEvent::TaskCompleted,
+            TaskChange::Updated(_) => HookEvent::TaskUpdated,
         };
         let fields = || {
-            json!({
+            let mut fields = json!({
                 "task_id": task.id, "task_subject": task.subject,
                 "task_description": task.description, "owner": task.owner,
-            })
+            });
+            if let TaskChange::Updated(update) = &change {
+                fields["status"] = update.to.into();
+                fields["previous_status"] = update.from.into();
+                fields["updated_fields"] = json!(update.fields);
+                fields["blocked_by"] = json!(task.blocked_by);
+            }
+            fields
         };
         let outcome = self
             .fire(event, None, fields, &CancellationToken::new())

@@ -15,14 +15,14 @@ use lathe_protocol::permission::PermissionMode;
 use lathe_session::paths::file_stem_of;
 use lathe_session::{SessionPaths, WriterOptions};
 use lathe_settings::{Environment, Places, Variable};
+use lathe_tools::ToolRegistry;
 use lathe_tools::agent::Agent;
 use lathe_tools::ask_user_question::AskUserQuestion;
 use lathe_tools::monitor::Monitor;
 use lathe_tools::plan_mode::{EnterPlanMode, ExitPlanMode};
 use lathe_tools::send_message::SendMessage;
-use lathe_tools::task_list::{self, TaskCreate, TaskGet, TaskList, TaskUpdate};
+use lathe_tools::task_list::{TaskCreate, TaskGet, TaskList, TaskUpdate};
 use lathe_tools::task_store::TaskStore;
-use lathe_tools::{ToolRegistry, todo_write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -122,14 +122,14 @@ pub(crate) fn main_hooks(
     }
 }
 
-/// Adds the tools that need a session. Of the two task lists one is offered: the newer one where
-/// `LATHE_ENABLE_TASKS` (or `CLAUDE_CODE_ENABLE_TASKS`) is on, else `TodoWrite`; a list of tools by name
-/// may ask for either.
+/// Adds the tools that need a session. Of the two task lists one is offered; a list of tools by name may ask for
+/// either.
 pub(crate) fn add_tools(
     registry: &mut ToolRegistry,
     catalog: &AgentCatalog,
     options: &SessionOptions,
     environment: &Environment,
+    model: &str,
 ) {
     registry.add(agent_tool(catalog, None));
     registry.add(SendMessage);
@@ -143,14 +143,7 @@ pub(crate) fn add_tools(
     registry.add(TaskUpdate);
     registry.add(TaskList);
     if options.tools.only.is_none() {
-        let newer = environment.is_on(Variable::EnableTasks);
-        registry.retain(|tool| {
-            if newer {
-                tool.name() != todo_write::NAME
-            } else {
-                !task_list::NAMES.contains(&tool.name())
-            }
-        });
+        super::task_tools::keep_one(registry, environment, model);
     }
 }
 

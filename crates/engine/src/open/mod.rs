@@ -19,6 +19,7 @@ mod ready;
 mod restore;
 pub(crate) mod sandbox;
 mod session_tools;
+mod task_tools;
 mod web;
 
 pub(crate) use loaded::with_settings;

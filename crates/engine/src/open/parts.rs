@@ -279,6 +279,7 @@ pub(crate) fn offered(
     environment: &Environment,
     language: &mut crate::conversation::language::Language,
     web: WebTools,
+    model: &str,
 ) -> Result<ToolRegistry, OpenError> {
     let mut registry = lathe_tools::registry::builtin();
     registry.add(web.fetch);
@@ -290,7 +291,7 @@ pub(crate) fn offered(
     for tool in options.tools.custom.iter() {
         registry.add_dyn(tool.clone());
     }
-    crate::open::agents::add_tools(&mut registry, agents, options, environment);
+    crate::open::agents::add_tools(&mut registry, agents, options, environment, model);
     if let Some(names) = &options.tools.only {
         for name in names {
             // There may be no language servers here; a list that names the tool is valid all the same.

@@ -8,7 +8,7 @@ use super::options::{OpenError, SessionOptions};
 use super::parts::{Transcript, offered, output_config, writer_options};
 use super::restore::{kept_totals, restore};
 use super::web::WebTools;
-use super::{Prepared, Start};
+use super::{Prepared, Start, task_tools};
 use crate::agents::ToolFilter;
 use crate::call::tool_search::{self, DeferredTools};
 use crate::context::KeptPrompt;
@@ -82,7 +82,7 @@ pub(super) async fn ready(mut equipped: Equipped) -> Result<Prepared, OpenError>
     let (agents, styles) = loaded.agents.wait().await?;
     loaded.extensions.take_agents(agents.clone(), styles);
     let (registry, deferred) = tools(&mut equipped, &agents, &model.id)?;
-    let prompt = prompt(&mut equipped, &model, instructions, branch);
+    let prompt = prompt(&mut equipped, &model, instructions, branch, &registry);
     let loaded_files = prompt.instructions.files().to_vec();
     let fixed = fixed(&equipped, &prompt, &model);
     let choices = choices(&equipped, &model)?;
@@ -212,7 +212,14 @@ fn tools(
         search::has_search(catalog, model).then_some(model),
         &mut loaded.remarks,
     );
-    let mut registry = offered(&loaded.options, agents, &loaded.environment, language, web)?;
+    let mut registry = offered(
+        &loaded.options,
+        agents,
+        &loaded.environment,
+        language,
+        web,
+        model,
+    )?;
     let sandbox = permissions.snapshot().sandbox.clone();
     if registry.find("Bash").is_some() && (sandbox.stays || !sandbox.bash_sandboxed) {
         let kept: Arc<dyn DynTool> = Arc::new(Erased::new(Bash {
@@ -264,6 +271,7 @@ fn prompt(
     model: &ResolvedModel,
     instructions: Instructions,
     branch: Option<String>,
+    registry: &ToolRegistry,
 ) -> Prompt {
     let tools = &equipped.tools;
     let loaded = &mut equipped.loaded;
@@ -316,6 +324,7 @@ fn prompt(
         varying_apart: loaded.options.prompt.varying_apart || replaced,
         planning: loaded.options.prompt.plan_mode_instructions.clone(),
         lean: crate::context::lean::applies(model.info.context_window),
+        task_tool: task_tools::named(registry, &equipped.permissions),
         cache: cache_markers(&loaded.environment, &loaded.settings, &model.id),
     };
     let parts = match &loaded.main {

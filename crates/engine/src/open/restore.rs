@@ -1,12 +1,14 @@
 //! Restoring a conversation from its transcript.
 
 use super::options::{OpenError, SessionOptions};
+use super::task_tools::take_over;
 use crate::call::tool_search;
 use crate::context::KeptPrompt;
 use crate::conversation::Conversation;
 use crate::session::ledger::{Ledger, Totals};
 use lathe_protocol::content::ContentBlock;
 use lathe_protocol::diagnostic::Diagnostic;
+use lathe_protocol::display::TodoItem;
 use lathe_protocol::permission::PermissionMode;
 use lathe_protocol::record::{MessageRecord, Record, RecordMessage};
 use lathe_session::{Interruption, Loaded, SessionPaths};
@@ -73,9 +75,14 @@ pub(super) fn restore(
         conversation.ledger = Ledger::resume(totals);
     }
     if let Some(todos) = &history.facts.todos
-        && let Ok(todos) = serde_json::from_value(todos.clone())
+        && let Ok(todos) = serde_json::from_value::<Vec<TodoItem>>(todos.clone())
     {
-        *conversation.shared.tools.todos.lock() = todos;
+        let registry = conversation.shared.toolbox.registry.read();
+        let keeps = registry.find(lathe_tools::todo_write::NAME).is_some();
+        let tools = &conversation.shared.tools;
+        if keeps || !take_over(&todos, &tools.tasks) {
+            *tools.todos.lock() = todos;
+        }
     }
     let paths = SessionPaths::of_transcript(&history.path);
     if let Ok(notes) = std::fs::read_to_string(paths.notes()) {

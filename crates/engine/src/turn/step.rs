@@ -29,7 +29,7 @@ use lathe_protocol::message::StopReason;
 use lathe_protocol::record::{Fact, MessageRecord, Record, RecordMessage};
 use lathe_protocol::stream::{StreamEvent, StreamPiece};
 use lathe_settings::instructions::InstructionFile;
-use lathe_tools::structured_output;
+use lathe_tools::{structured_output, task_list, todo_write};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -605,8 +605,8 @@ impl Conversation {
                 attempt.structured = Some((valid, result.structured.clone()));
             }
         }
-        if name == "TodoWrite" && !result.is_error {
-            self.keep_todos();
+        if !result.is_error {
+            self.note_task_list(&name);
         }
         self.shared.events.send(Event::CallFinished {
             tool_use_id: id.clone(),
@@ -631,6 +631,15 @@ impl Conversation {
         };
         let touched = paths.iter().flat_map(|path| instructions.on_touch(path));
         touched.collect()
+    }
+
+    /// Notes that a call was about the task list.
+    fn note_task_list(&mut self, tool: &str) {
+        if tool == todo_write::NAME {
+            self.keep_todos();
+        } else if task_list::NAMES.contains(&tool) {
+            self.context.reminders.since_todo = 0;
+        }
     }
 
     /// Keeps the task list with the session.

@@ -68,6 +68,164 @@ async fn a_task_list_outlives_the_session_and_hooks_may_object() {
 }
 
 #[tokio::test]
+async fn hooks_hear_of_every_update_and_may_refuse_it() {
+    let scenario = Scenario::new().responder(|request| {
+        let text = request.last_user_text();
+        if !request.last_results().is_empty() {
+            return Reply::text(request.last_tool_result());
+        }
+        let update = |input| Reply::tool_use("TaskUpdate", input);
+        if text.contains("add") {
+            Reply::tool_use("TaskCreate", json!({"subject": "a", "description": "d"}))
+                .with_tool_use("TaskCreate", json!({"subject": "b", "description": "d"}))
+                .with_tool_use("TaskUpdate", json!({"taskId": "2", "addBlockedBy": ["1"]}))
+        } else if text.contains("fail") {
+            update(json!({"taskId": "1", "status": "failed", "owner": "ana"}))
+        } else if text.contains("cancel") {
+            update(json!({"taskId": "1", "status": "cancelled"}))
+        } else if text.contains("nobody") {
+            update(json!({"taskId": "9", "status": "cancelled"}))
+        } else {
+            Reply::tool_use("TaskList", json!({}))
+        }
+    });
+    let mut place = Place::new(scenario).await;
+    place.variables = vec![("LATHE_ENABLE_TASKS".to_owned(), "1".to_owned())];
+    let heard = place.project().join("heard");
+    let refuse = format!(
+        "cat > {0}; grep -q cancelled {0} && {{ echo keep it >&2; exit 2; }}; cat {0} >> {0}.all; echo >> {0}.all",
+        heard.display()
+    );
+    place.settings = json!({"hooks": {"TaskUpdated": [{"hooks": [
+        {"type": "command", "command": refuse}
+    ]}]}});
+    let mut talk = place.open().await;
+    talk.say("add two").await;
+    talk.say("it did fail").await;
+    let list = talk.say("show them").await;
+    assert!(
+        list.text.contains("#1 [failed] a (ana)")
+            && list.text.contains("#2 [pending] b [waits for #1]"),
+        "{}",
+        list.text
+    );
+    let refused = talk.say("cancel it").await;
+    assert!(
+        refused
+            .text
+            .contains("Task #1 is not changed, a hook objects: keep it"),
+        "{}",
+        refused.text
+    );
+    let list = talk.say("show them").await;
+    assert!(list.text.contains("#1 [failed] a"), "{}", list.text);
+    let unknown = talk.say("nobody").await;
+    assert!(
+        unknown.text.contains("There is no task 9"),
+        "{}",
+        unknown.text
+    );
+    talk.finish().await;
+    let lines = std::fs::read_to_string(format!("{}.all", heard.display())).unwrap();
+    let inputs: Vec<serde_json::Value> = lines
+        .lines()
+        .filter(|line| !line.is_empty())
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(inputs.len(), 2, "{lines}");
+    assert_eq!(inputs[0]["updated_fields"], json!(["blockedBy"]));
+    assert_eq!(inputs[0]["blocked_by"], json!(["1"]));
+    assert_eq!(inputs[1]["previous_status"], "pending");
+    assert_eq!(inputs[1]["status"], "failed");
+    assert_eq!(inputs[1]["owner"], "ana");
+    place.settings = json!({});
+    let mut talk = place.resume().await;
+    talk.say("cancel it").await;
+    let list = talk.say("show them").await;
+    assert!(
+        list.text.contains("#1 [cancelled] a") && list.text.ends_with("#2 [pending] b"),
+        "what is cancelled holds nothing up: {}",
+        list.text
+    );
+    talk.finish().await;
+}
+
+#[tokio::test]
+async fn a_list_of_todos_goes_on_as_tasks_and_agents_that_name_either_have_it() {
+    let scenario = Scenario::new().responder(|request| {
+        let text = request.last_user_text();
+        if !request.last_results().is_empty() {
+            return Reply::text(request.last_tool_result());
+        }
+        if begins(request, "which tools") {
+            Reply::text(request.tool_names().join(" "))
+        } else if text.contains("note") {
+            let todos = json!({"todos": [
+                {"content": "Saw it", "status": "completed", "activeForm": "Sawing"},
+                {"content": "Glue it", "status": "in_progress", "activeForm": "Gluing"},
+            ]});
+            Reply::tool_use("TodoWrite", todos)
+        } else if text.contains("agent") {
+            Reply::tool_use(
+                "Agent",
+                json!({"description": "d", "prompt": "which tools", "subagent_type": "keeper", "run_in_background": false}),
+            )
+        } else {
+            Reply::tool_use("TaskList", json!({}))
+        }
+    });
+    let mut place = Place::new(scenario).await;
+    place.agent("keeper", "tools: Read, TodoWrite", "You keep.");
+    let mut talk = place.open().await;
+    talk.say("note it").await;
+    talk.finish().await;
+    place.variables = vec![("LATHE_ENABLE_TASKS".to_owned(), "1".to_owned())];
+    let mut talk = place.resume().await;
+    let list = talk.say("show them").await;
+    assert!(
+        list.text
+            .contains("#1 [completed] Saw it\n#2 [in_progress] Glue it"),
+        "{}",
+        list.text
+    );
+    let told = talk.say("ask the agent").await;
+    assert!(
+        told.text
+            .contains("Read TaskCreate TaskGet TaskList TaskUpdate"),
+        "{}",
+        told.text
+    );
+    talk.finish().await;
+}
+
+#[tokio::test]
+async fn the_prompt_names_the_task_list_that_is_there() {
+    let scenario = Scenario::new().responder(|_| Reply::text("ok"));
+    let mut place = Place::new(scenario).await;
+    let mut told = Vec::new();
+    for (switch, only) in [("0", None), ("1", None), ("1", Some("Read"))] {
+        place.variables = vec![("LATHE_ENABLE_TASKS".to_owned(), switch.to_owned())];
+        let mut options = place.options();
+        options.tools.only = only.map(|name| vec![name.to_owned()]);
+        let mut talk = place.open_with(options).await;
+        talk.say("go").await;
+        talk.finish().await;
+        let request = place.server.message_requests().pop().unwrap();
+        let text = request.system_text();
+        let line = text.lines().find(|line| line.contains("task list"));
+        told.push(line.map(|line| line.rsplit("current with ").next().unwrap().to_owned()));
+    }
+    assert_eq!(
+        told,
+        [
+            Some("TodoWrite.".to_owned()),
+            Some("TaskCreate and TaskUpdate.".to_owned()),
+            None
+        ]
+    );
+}
+
+#[tokio::test]
 async fn lines_of_a_watched_command_reach_the_conversation() {
     let scenario = Scenario::new().responder(|request| {
         let text = request.last_user_text();

@@ -9,7 +9,7 @@ use super::params::{self, Earlier, List, Named, PromptParams, SetMode, SetOption
 use super::replayed;
 use super::servers::{self, Listeners, Servers};
 use super::session::{Cancelled, OpenSession};
-use super::updates::Updates;
+use super::updates::{self, Updates};
 use super::wire::{
     self, AUTH_REQUIRED, CANCELLED, INVALID_REQUEST, METHOD_NOT_FOUND, Message, NOT_FOUND, RpcError,
 };
@@ -360,14 +360,17 @@ impl Shared {
         let handle = Arc::new(opened.session);
         let session = OpenSession::new(handle, self.client.clone(), able, allow_bypass);
         lent.opened(&session.id);
-        let mut updates = Updates::new(able);
+        let mut replay = Updates::new(able);
         if let Some(history) = opened.history.filter(|_| how == Taking::Load) {
             let transcript = session.handle.transcript().to_owned();
             let reading = move || replayed::conversation(history, &transcript);
             let records = lathe_spawn::blocking(reading).await;
-            for update in updates.replay(records.unwrap_or_default().iter()) {
+            for update in replay.replay(records.unwrap_or_default().iter()) {
                 self.client.host().room().await;
                 self.client.update(&session.id, &update);
+            }
+            if let Some(plan) = updates::kept_plan(&session.handle) {
+                self.client.update(&session.id, &plan);
             }
         }
         let answer = session.opened();
@@ -383,7 +386,7 @@ impl Shared {
         self.sessions.lock().insert(session.id.clone(), followed);
         self.client.respond(request, Ok(answer));
         for remark in &opened.remarks {
-            session.remark(&updates, &remark.to_string());
+            session.remark(&replay, &remark.to_string());
         }
         session.show_commands();
         Ok(Value::Null)

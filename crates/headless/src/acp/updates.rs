@@ -7,8 +7,9 @@
 use super::capabilities::ClientCapabilities;
 use super::replayed::Replayed;
 use super::tool_calls;
+use lathe_engine::SessionHandle;
 use lathe_protocol::content::ContentBlock;
-use lathe_protocol::display::{Display, TodoItem};
+use lathe_protocol::display::{Display, TodoItem, TodoStatus};
 use lathe_protocol::event::{Event, HookNotice, NoticeLevel, TaskNotice, TaskStatus};
 use lathe_protocol::ids::ToolUseId;
 use lathe_protocol::record::{MessageRecord, RecordKind, RecordMessage};
@@ -466,11 +467,26 @@ fn progress(call: &ToolUseId, display: &Display) -> Option<Value> {
     }))
 }
 
-/// A task list.
+/// The task list with ids, which is no part of a transcript.
+pub(super) fn kept_plan(session: &SessionHandle) -> Option<Value> {
+    let tools = session.context().tool_names();
+    let items = session.tasks().todos();
+    let known = tools.iter().any(|name| name == "TaskCreate");
+    (known && !items.is_empty()).then(|| plan(&items))
+}
+
+/// A task list. The protocol has three states: what was cancelled is left out, what failed says so.
 fn plan(items: &[TodoItem]) -> Value {
     let entries: Vec<Value> = items
         .iter()
-        .map(|item| json!({"content": item.content, "priority": "medium", "status": item.status}))
+        .filter(|item| item.status != TodoStatus::Cancelled)
+        .map(|item| {
+            let (content, status) = match item.status {
+                TodoStatus::Failed => (format!("Failed: {}", item.content), TodoStatus::Completed),
+                status => (item.content.clone(), status),
+            };
+            json!({"content": content, "priority": "medium", "status": status})
+        })
         .collect();
     json!({"sessionUpdate": "plan", "entries": entries})
 }

@@ -245,6 +245,10 @@ impl App {
         self.engine.fallback = None;
         if !std::mem::take(&mut self.engine.returned) {
             self.with_look(|conversation, look| conversation.resume(records, look));
+            if !records.is_empty() {
+                // A list with ids is no part of the transcript.
+                self.conversation.todos = opened.session.tasks().todos();
+            }
         }
         let cost = opened.session.history().totals().cost_usd();
         self.session.spending =

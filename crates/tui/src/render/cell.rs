@@ -256,7 +256,13 @@ pub(crate) fn subject(tool: &str, input: &Value, cwd: &Path) -> String {
         "WebFetch" => text("url").map(str::to_owned),
         "WebSearch" => text("query").map(str::to_owned),
         "Agent" | "Task" => text("description").map(str::to_owned),
-        "TodoWrite" => Some(String::new()),
+        "TodoWrite" | "TaskList" => Some(String::new()),
+        "TaskCreate" => text("subject").map(str::to_owned),
+        "TaskUpdate" => text("taskId").map(|id| match text("status") {
+            Some(status) => format!("#{id} {}", status.replace('_', " ")),
+            None => format!("#{id}"),
+        }),
+        "TaskGet" => text("taskId").map(|id| format!("#{id}")),
         "Skill" => text("skill").map(|name| match text("args") {
             Some(words) => format!("{name} {words}"),
             None => name.to_owned(),
@@ -391,7 +397,10 @@ fn call_lines(call: &Call, look: Look<'_>, fold: Fold, cwd: &Path) -> Vec<Line> 
                 .filter(|item| item.status == TodoStatus::Completed)
                 .count();
             head.push(format!(" · {done}/{} done", items.len()), theme.muted);
-            below = todos(items, look);
+            // A change of one task stays a line: the list is in the live area.
+            if !matches!(call.tool.as_str(), "TaskCreate" | "TaskUpdate") {
+                below = todos(items, look);
+            }
         }
         Display::Image { bytes, .. } => {
             head.push(
@@ -442,6 +451,8 @@ pub(crate) fn todos(items: &[TodoItem], look: Look<'_>) -> Vec<Line> {
                 TodoStatus::Completed => ("  ☑ ", &item.content, theme.muted.strike()),
                 TodoStatus::InProgress => ("  ▸ ", &item.active_form, theme.accent.bold()),
                 TodoStatus::Pending => ("  ☐ ", &item.content, Style::PLAIN),
+                TodoStatus::Failed => ("  ✗ ", &item.content, theme.error),
+                TodoStatus::Cancelled => ("  ⊘ ", &item.content, theme.muted.strike()),
             };
             let line = Line::styled(
                 mark,
@@ -451,6 +462,14 @@ pub(crate) fn todos(items: &[TodoItem], look: Look<'_>) -> Vec<Line> {
                 },
             )
             .with(clean(text), style);
+            let mut line = line;
+            if let Some(owner) = &item.owner {
+                line.push(format!(" · {}", clean(owner)), theme.muted);
+            }
+            if !item.waits_for.is_empty() {
+                let first = clean(&item.waits_for.join(", "));
+                line.push(format!(" · waits for {first}"), theme.muted);
+            }
             wrap(&line, look.columns, 4)
         })
         .collect()

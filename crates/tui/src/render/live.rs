@@ -174,7 +174,7 @@ pub(crate) fn status(app: &App, look: Look<'_>) -> Vec<Line> {
             .conversation
             .todos
             .iter()
-            .any(|item| item.status != TodoStatus::Completed)
+            .any(|item| !item.status.is_finished())
     {
         out.push(Line::empty());
         out.extend(cell::todos(&app.conversation.todos, look));

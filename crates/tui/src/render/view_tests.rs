@@ -203,17 +203,31 @@ fn the_turn() {
             content: "Read the parser".into(),
             status: TodoStatus::Completed,
             active_form: "Reading the parser".into(),
+            ..TodoItem::default()
         },
         TodoItem {
             content: "Fix it".into(),
             status: TodoStatus::InProgress,
             active_form: "Fixing the thing that is broken in the parser, wherever that may be"
                 .into(),
+            owner: Some("reviewer".into()),
+            ..TodoItem::default()
         },
         TodoItem {
             content: "Run the tests".into(),
-            status: TodoStatus::Pending,
             active_form: "Running the tests".into(),
+            waits_for: vec!["Fix it".into()],
+            ..TodoItem::default()
+        },
+        TodoItem {
+            content: "Publish it".into(),
+            status: TodoStatus::Failed,
+            ..TodoItem::default()
+        },
+        TodoItem {
+            content: "Translate it".into(),
+            status: TodoStatus::Cancelled,
+            ..TodoItem::default()
         },
     ];
     frame("turn-waiting", 24, |app| {

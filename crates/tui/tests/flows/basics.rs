@@ -352,10 +352,11 @@ fn the_task_list_is_shown_and_hidden() {
         {"content": "Write it", "status": "completed", "activeForm": "Writing it"},
         {"content": "Test it", "status": "in_progress", "activeForm": "Testing it"},
     ]});
-    let stage = Stage::replies([
+    let mut stage = Stage::replies([
         Reply::tool_use("TodoWrite", todos),
         Reply::text("more to do").gate(Position::MidBlock(0), "more"),
     ]);
+    stage.home = stage.home.variable("LATHE_ENABLE_TASKS", "0");
     let terminal = stage.open();
     terminal.say("plan");
     terminal.wait_for("esc to interrupt");
@@ -368,6 +369,47 @@ fn the_task_list_is_shown_and_hidden() {
     });
     stage.server.gate("more").release();
     terminal.wait_for("● more to do");
+}
+
+#[test]
+fn tasks_are_listed_with_owners_and_what_they_wait_for_and_come_back_on_resume() {
+    let stage = Stage::replies([
+        Reply::tool_use(
+            "TaskCreate",
+            json!({"subject": "Saw it", "description": "d"}),
+        )
+        .with_tool_use(
+            "TaskCreate",
+            json!({"subject": "Glue it", "description": "d"}),
+        )
+        .with_tool_use(
+            "TaskCreate",
+            json!({"subject": "Paint it", "description": "d"}),
+        ),
+        Reply::tool_use(
+            "TaskUpdate",
+            json!({"taskId": "1", "status": "in_progress", "owner": "ana"}),
+        )
+        .with_tool_use("TaskUpdate", json!({"taskId": "2", "addBlockedBy": ["1"]}))
+        .with_tool_use("TaskUpdate", json!({"taskId": "3", "status": "cancelled"})),
+        Reply::text("more to do").gate(Position::MidBlock(0), "more"),
+    ]);
+    let mut terminal = stage.open();
+    terminal.say("plan");
+    terminal.wait_for("▸ Saw it · ana");
+    terminal.wait_for("☐ Glue it · waits for Saw it");
+    terminal.wait_for("⊘ Paint it");
+    stage.server.gate("more").release();
+    terminal.wait_for("● more to do");
+    terminal.wait_for("TaskUpdate");
+    assert!(
+        terminal.everything().contains("#3 cancelled"),
+        "{}",
+        terminal.everything()
+    );
+    terminal.leave();
+    let terminal = stage.open_with(&["--continue"], 80, 24);
+    terminal.wait_for("☐ Glue it · waits for Saw it");
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn hooks_memory_and_tools_are_listed() {
     terminal.say("/memory ");
     terminal.wait_for("AGENTS.md");
     terminal.say("/tools ");
-    terminal.wait_for("TodoWrite");
+    terminal.wait_for("TaskUpdate");
 }
 
 #[test]
