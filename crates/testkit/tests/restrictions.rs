@@ -72,6 +72,7 @@ fn instruction_files_of_sources_that_were_not_selected_are_not_loaded() {
         ("user,project,local", true, true, true),
         ("project", false, true, false),
         ("user", true, false, false),
+        ("local", false, false, true),
         ("project,local", false, true, true),
         ("", false, false, false),
     ] {

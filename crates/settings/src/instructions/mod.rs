@@ -263,12 +263,10 @@ impl Instructions {
                 instructions.load_own(home, Scope::User);
             }
         }
-        if !instructions.options.without_project {
-            let mut folders: Vec<&Path> = places.environment.cwd.ancestors().collect();
-            folders.reverse();
-            for folder in folders {
-                instructions.load_folder(folder, &Reason::Start);
-            }
+        let mut folders: Vec<&Path> = places.environment.cwd.ancestors().collect();
+        folders.reverse();
+        for folder in folders {
+            instructions.load_folder(folder, &Reason::Start);
         }
         instructions
     }
@@ -296,9 +294,6 @@ impl Instructions {
     /// Loads what belongs to a file that is read or changed: instruction files of the folders between
     /// a root and it, and rules for its path. Returns what is new.
     pub fn on_touch(&mut self, path: &Path) -> Vec<InstructionFile> {
-        if self.options.without_project {
-            return Vec::new();
-        }
         let path = folded(&self.places.environment.cwd.join(path));
         let before = self.loaded.len();
         let roots = self.roots();
@@ -415,9 +410,11 @@ impl Instructions {
     fn look_for_new_files(&mut self) {
         let mut folders: Vec<PathBuf> = self.known_folders.iter().cloned().collect();
         folders.sort();
-        for candidate in folders.iter().flat_map(|folder| candidates_of(folder)) {
-            if let Candidate::File { path, scope } = candidate {
-                self.load(&path, scope, &Reason::Start, 0);
+        for folder in folders {
+            for candidate in self.wanted(&folder) {
+                if let Candidate::File { path, scope } = candidate {
+                    self.load(&path, scope, &Reason::Start, 0);
+                }
             }
         }
     }
@@ -463,21 +460,30 @@ impl Instructions {
         if !self.known_folders.insert(folder.to_path_buf()) {
             return;
         }
-        // In the home folder, `.claude` and `.lathe` are the user's own and not a project's.
-        let home = self.places.environment.home.as_deref() == Some(folder);
-        for candidate in candidates_of(folder) {
-            if home && candidate.path().parent() != Some(folder) {
-                continue;
-            }
+        for candidate in self.wanted(folder) {
             match candidate {
-                Candidate::File {
-                    scope: Scope::Local,
-                    ..
-                } if self.options.without_local => {}
                 Candidate::File { path, scope } => self.load(&path, scope, reason, 0),
                 Candidate::Rules { path } => self.take_rules(&path, Scope::Project, folder, reason),
             }
         }
+    }
+
+    /// The candidates of a folder that belong to the sources that were selected.
+    fn wanted(&self, folder: &Path) -> Vec<Candidate> {
+        // In the home folder, `.claude` and `.lathe` are the user's own and not a project's.
+        let home = self.places.environment.home.as_deref() == Some(folder);
+        let mut candidates = candidates_of(folder);
+        candidates.retain(|candidate| {
+            let left_out = match candidate {
+                Candidate::File {
+                    scope: Scope::Local,
+                    ..
+                } => self.options.without_local,
+                Candidate::File { .. } | Candidate::Rules { .. } => self.options.without_project,
+            };
+            !left_out && (!home || candidate.path().parent() == Some(folder))
+        });
+        candidates
     }
 
     fn take_rules(&mut self, folder: &Path, scope: Scope, base: &Path, reason: &Reason) {

@@ -313,14 +313,28 @@ fn excluded_files_binary_files_pipes_and_empty_files_are_left_alone() {
 fn without_the_project_source_only_the_persons_files_count() {
     let machine = Machine::new();
     machine.write("home/.lathe/CLAUDE.md", "mine");
+    machine.write(
+        "home/.lathe/rules/rust.md",
+        "---\npaths: [\"**/*.rs\"]\n---\nmy rule",
+    );
     machine.write("home/project/CLAUDE.md", "theirs");
-    let options = InstructionOptions {
+    machine.write("home/project/.claude/rules/all.md", "their rule");
+    machine.write("home/project/CLAUDE.local.md", "mine for here");
+    let without = |without_local| InstructionOptions {
         without_project: true,
+        without_local,
         ..InstructionOptions::default()
     };
-    let mut instructions = Instructions::discover(&machine.places(), options);
+    let instructions = Instructions::discover(&machine.places(), without(false));
+    assert_eq!(texts(&instructions), ["mine", "mine for here"]);
+    let mut instructions = Instructions::discover(&machine.places(), without(true));
     assert_eq!(texts(&instructions), ["mine"]);
-    assert_eq!(instructions.on_touch(Path::new("x.rs")), []);
+    assert_eq!(instructions.on_touch(Path::new("x.txt")), []);
+    let touched = instructions.on_touch(Path::new("x.rs"));
+    assert_eq!(touched.len(), 1, "{touched:?}");
+    assert!(touched[0].text.contains("my rule"), "{touched:?}");
+    // What was left out is not news later either.
+    assert_eq!(instructions.changed(), []);
 }
 
 #[test]
