@@ -518,6 +518,25 @@ fn an_output_style_of_settings_is_in_the_system_prompt() {
 }
 
 #[test]
+fn the_style_that_settings_name_is_reported_also_without_a_file() {
+    let server = server([Reply::text("ok")]);
+    let home = TestHome::with_server(&server);
+    let settings = r#"{"outputStyle": "Nonesuch"}"#;
+    let mut session = StreamJson::start(&home, ["--settings", settings]);
+    session.prompt("hi");
+    let init = session.wait_for(|frame| frame["subtype"] == "init");
+    assert_eq!(init["output_style"], "Nonesuch");
+    session.wait_for_result();
+    let closed = session.close();
+    assert!(
+        closed.stderr.contains("there is no style \"Nonesuch\""),
+        "{}",
+        closed.stderr
+    );
+    server.finish();
+}
+
+#[test]
 fn skills_in_use_come_back_after_a_compaction() {
     let server = server([
         Reply::text("one"),

@@ -282,7 +282,8 @@ impl Extensions {
         self.common.style.lock().0.clone()
     }
 
-    /// Chooses the style that settings name. One that doesn't exist is an error, and the default is used.
+    /// Chooses the style that settings name. One that doesn't exist is an error, and the default is used; its name is
+    /// still the one that is reported, since a host compares it with its settings.
     pub(crate) fn choose_style(
         &self,
         wanted: Option<&str>,
@@ -298,13 +299,9 @@ impl Extensions {
             );
             styles.get(output_style::DEFAULT)
         });
-        match found {
-            Some(style) => {
-                self.common.style.lock().0.clone_from(&style.name);
-                style.clone()
-            }
-            None => OutputStyle::default(),
-        }
+        let known = styles.get(wanted).map(|style| style.name.clone());
+        self.common.style.lock().0 = known.unwrap_or_else(|| wanted.to_owned());
+        found.cloned().unwrap_or_default()
     }
 
     /// Changes the style of a running session from the next request on.
