@@ -127,6 +127,31 @@ fn a_prompts_mentions_are_shown_before_it_is_sent() {
 }
 
 #[test]
+fn the_request_that_is_shown_is_the_one_that_is_sent() {
+    let scenario = Scenario::new().reply(Reply::text("ok"));
+    let server = BlockingServer::start(scenario).unwrap();
+    let home = TestHome::with_server(&server);
+    home.write("AGENTS.md", "Use tabs.\n");
+    home.write(
+        ".lathe/skills/steps/SKILL.md",
+        "---\ndescription: the steps to take\n---\nOne, two.\n",
+    );
+    home.write(home.config().join("settings.json"), r#"{"effort": "low"}"#);
+    let shown = home.run(["debug", "prompt", "hello there", "--json"], "");
+    let shown = json(&shown.stdout);
+    let run = home.run(["-p", "hello there"], "");
+    assert_eq!(run.code(), Some(0), "{run:#?}");
+    let sent = &server.message_requests()[0].body;
+    for (field, value) in sent.as_object().unwrap() {
+        if field != "metadata" {
+            assert_eq!(&shown["request"][field], value, "{field}");
+        }
+    }
+    assert!(sent.to_string().contains("the steps to take"));
+    server.finish();
+}
+
+#[test]
 fn a_proposal_for_the_memory_is_saved_when_it_is_accepted() {
     let found = r#"[{"name": "tabs", "type": "feedback", "description": "how they like it", "text": "They want tabs."}, {"name": "tea", "text": "They drink tea."}]"#;
     let scenario = Scenario::new().responder(move |request| {

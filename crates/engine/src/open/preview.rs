@@ -5,16 +5,18 @@ use crate::conversation::Conversation;
 use crate::conversation::attachments;
 use crate::open::options::{OpenError, SessionOptions};
 use crate::open::prepare;
+use crate::skills::announce::announce_skills;
 use crate::turn::decide::OutputCap;
+use lathe_model::body::{Purpose, RequestBody};
 use lathe_protocol::diagnostic::Diagnostic;
 use lathe_settings::Environment;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// A request that was not sent.
 #[derive(Debug, Clone)]
 pub struct Preview {
-    /// The request's body.
+    /// The request's body, as the Messages API gets it.
     pub request: Value,
     /// The system prompt's parts: name and text.
     pub system: Vec<(String, String)>,
@@ -126,18 +128,15 @@ pub async fn preview(
         conversation.append(record);
         attachments::attach_mentions(conversation, &words);
     }
+    announce_skills(conversation);
     if is_new {
         add_status(conversation).await;
     }
     let request = conversation.request(OutputCap::Small);
-    let parse = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap_or(Value::Null);
-    let system = parse(&request.system);
-    let tools = parse(&request.tools);
-    let messages: Vec<Value> = request
-        .messages
-        .iter()
-        .map(|message| parse(&message.bytes))
-        .collect();
+    let body = RequestBody::messages_api(&request, Purpose::Streaming);
+    let request: Value = serde_json::from_slice(&body.parts().concat()).unwrap_or_default();
+    let part = |name: &str| request.get(name).cloned().unwrap_or_default();
+    let (system, tools, messages) = (part("system"), part("tools"), part("messages"));
     let names = ["fixed part", "what varies", "appended"];
     let system_parts: Vec<(String, String)> = system
         .as_array()
@@ -188,17 +187,14 @@ pub async fn preview(
             skipped.push((file.path.display().to_string(), file.why.clone()));
         }
     }
-    for (number, message) in messages.iter().enumerate() {
+    let messages = messages.as_array().into_iter().flatten();
+    for (number, message) in messages.enumerate() {
         let role = message.get("role").and_then(Value::as_str);
         let name = format!("{} {}", number + 1, role.unwrap_or_default());
         parts.push(PreviewPart::new("message", name, &message.to_string()));
     }
     Ok(Preview {
-        request: json!({
-            "model": request.model, "max_tokens": request.max_tokens, "system": system,
-            "tools": tools, "messages": messages,
-            "thinking": request.thinking.map(lathe_model::Thinking::to_value),
-        }),
+        request,
         system: system_parts,
         instructions,
         skipped,
