@@ -139,7 +139,7 @@ impl Conversation {
         }
         let bytes = content.text().len();
         Some(format!(
-            "The prompt is too long: {bytes} bytes, about {tokens} tokens, and the window of the model {} is {window} tokens. Nothing was sent. Give it in parts, or put it into a file and name the file in the prompt.",
+            "The prompt is too long: {bytes} bytes, about {tokens} tokens, and the window of the model {} is {window} tokens. The model was not asked. Give it in parts, or put it into a file and name the file in the prompt.",
             self.model
         ))
     }

@@ -87,7 +87,7 @@ async fn list(overview: &models::Overview, json: bool) -> Outcome {
     }
     if listed.is_empty() {
         return print(
-            "No provider has a key, and no server was found on this machine.\nSet a key (for example OPENAI_API_KEY), run `lathe login <provider>`, or start Ollama, llama.cpp, LM Studio or vLLM.\n",
+            "No models were found: no provider with a key lists any, and no server was found on this machine.\nSet a key (for example OPENAI_API_KEY), run `lathe login <provider>`, or start Ollama, llama.cpp, LM Studio or vLLM.\n",
         );
     }
     print(&table(&listed))

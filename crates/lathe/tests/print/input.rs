@@ -75,7 +75,12 @@ fn a_prompt_that_alone_exceeds_the_window_is_refused_with_sizes() {
         let bytes = (long.trim_end().len() + "what is wrong?\n\n".len()).to_string();
         let sent = server.message_requests();
         assert_eq!(sent.len(), 0, "only a count was asked for");
-        for wanted in ["too long", &bytes, "1000000 tokens", "Nothing was sent"] {
+        for wanted in [
+            "too long",
+            &bytes,
+            "1000000 tokens",
+            "The model was not asked",
+        ] {
             assert!(said.contains(wanted), "{wanted:?} is not in {said}");
         }
         server.finish();
