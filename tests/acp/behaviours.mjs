@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { Script, call, hanging, run } from "../sdk/support.mjs";
+import { Script, call, hanging, pageServer, run } from "../sdk/support.mjs";
 import { Editor, selected } from "./editor.mjs";
 
 const write = (name, content) => (test) => call("Write", { file_path: test.path(name), content });
@@ -448,6 +448,23 @@ await run({
     const script = new Script(call("mcp__bell__ring"), "done");
     await editor.prompt(script);
     assert.match(JSON.stringify(script.sent(1).body.messages), /ding dong/);
+    await editor.end();
+  },
+
+  async a_page_that_a_server_needs_is_opened_by_the_editor(test) {
+    writeFileSync(test.path("server.py"), pageServer);
+    const completed = [];
+    const editor = await Editor.start(test, {
+      capabilities: { elicitation: { url: {} } }, elicitation: () => ({ action: "accept" }),
+      more: (app) => app.onNotification("elicitation/complete", ({ params }) => { completed.push(params.elicitationId); }),
+    });
+    await editor.open({ mcpServers: [{ name: "gate", command: "python3", args: [test.path("server.py")], env: [] }] });
+    await editor.prompt(new Script(call("mcp__gate__enter"), "done"));
+    const page = editor.asked.find((it) => it.mode === "url");
+    assert.equal(page.url, "https://example.org/gate");
+    assert.equal(page.elicitationId, "page-1");
+    assert.deepEqual(completed, ["page-1"]);
+    assert.match(editor.calls()[0].content[0].content.text, /the gate is open/);
     await editor.end();
   },
 

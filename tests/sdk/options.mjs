@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { Script, call, init, result, run, sdk, toolResults } from "./support.mjs";
+import { Script, call, init, pageServer, result, run, sdk, toolResults } from "./support.mjs";
 
 const behaviours = {
   async what_varies_may_be_told_in_the_conversation(test) {
@@ -247,6 +247,25 @@ for line in sys.stdin:
     const messages = await run.turn(script);
     assert.equal(init(messages).mcp_servers.find((server) => server.name === "sky").status, "connected");
     assert.match(JSON.stringify(toolResults(messages)[0]), /full/);
+    await run.end();
+  },
+
+  async a_page_that_a_server_needs_is_the_hosts_to_open(test) {
+    writeFileSync(test.path("server.py"), pageServer);
+    const asked = [];
+    const run = test.open({
+      mcpServers: { gate: { command: "python3", args: [test.path("server.py")] } }, allowedTools: ["mcp__gate"],
+      onElicitation: async (request) => { asked.push(request); return { action: "accept" }; },
+    });
+    assert.equal((await run.query.mcpServerStatus())[0].status, "connected");
+    const messages = await run.turn(new Script(call("mcp__gate__enter"), "done"));
+    assert.equal(asked.length, 1);
+    const { serverName, message, mode, url, elicitationId } = asked[0];
+    assert.deepEqual([serverName, message, mode, url, elicitationId], ["gate", "Open the gate", "url", "https://example.org/gate", "page-1"]);
+    const completed = messages.find((message) => message.subtype === "elicitation_complete");
+    assert.equal(completed.mcp_server_name, "gate");
+    assert.equal(completed.elicitation_id, "page-1");
+    assert.match(JSON.stringify(toolResults(messages)[0]), /the gate is open/);
     await run.end();
   },
 };

@@ -295,6 +295,7 @@ async def sigterm_ends_a_running_turn_at_once(case):
     script = Script(hanging())
     process = await asyncio.create_subprocess_exec(
         BINARY, "--output-format", "stream-json", "--verbose", "--input-format", "stream-json",
+        "--include-partial-messages",
         cwd=case.cwd, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE)
     process.stdin.write((json.dumps({"type": "user", "message": {"role": "user", "content": str(script)}}) + "\n").encode())
     while b"requesting" not in await process.stdout.readline():

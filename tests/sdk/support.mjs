@@ -37,6 +37,25 @@ export class Script {
 
 export const call = (name, input = {}) => ({ content: [{ type: "tool_use", name, input }] });
 export const hanging = (text) => ({ text, delta_characters: 4, pauses: [{ at: { mid_block: 0 }, wait: "forever" }] });
+/** An MCP server whose tool `enter` needs the user to finish a page first, which it then reports. */
+export const pageServer = `
+import json, sys
+pages = []
+def send(message): print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message: continue
+    method, id = message["method"], message["id"]
+    if method == "initialize": send({"id": id, "result": {"protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {}}, "serverInfo": {"name": "gate", "version": "1"}}})
+    elif method == "tools/list": send({"id": id, "result": {"tools": [{"name": "enter", "description": "enters", "inputSchema": {"type": "object", "properties": {}}}]}})
+    elif method == "tools/call" and not pages:
+        pages.append(1)
+        page = {"mode": "url", "elicitationId": "page-1", "url": "https://example.org/gate", "message": "Open the gate"}
+        send({"id": id, "error": {"code": -32042, "message": "a page is needed", "data": {"elicitations": [page]}}})
+        send({"method": "notifications/elicitation/complete", "params": {"elicitationId": "page-1"}})
+    elif method == "tools/call": send({"id": id, "result": {"content": [{"type": "text", "text": "the gate is open"}]}})
+    else: send({"id": id, "result": {}})
+`;
 export const result = (messages) => messages.find((message) => message.type === "result");
 export const init = (messages) => messages.find((message) => message.type === "system" && message.subtype === "init");
 export const toolResults = (messages) =>

@@ -111,6 +111,13 @@ pub enum Event {
         /// The answer; `None` when the question was withdrawn.
         reply: Option<ElicitationReply>,
     },
+    /// An MCP server reports that a page, which it asked the user to open, is done with.
+    ElicitationCompleted {
+        /// The server.
+        server: String,
+        /// Its id for the page.
+        elicitation_id: String,
+    },
     /// The permission mode changed.
     ModeChanged(PermissionMode),
     /// The model is asked again after trouble.

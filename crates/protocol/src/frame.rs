@@ -320,6 +320,8 @@ pub fn frames_of(event: &Event, session_id: SessionId, options: FrameOptions) ->
         Event::Hook(notice) => hook_frames(notice, options, &system),
         Event::Task(notice) => task_frames(notice, &system),
         Event::TurnFinished(result) => vec![result_frame(result)],
+        // Part of the progress of an answer, like its pieces.
+        Event::Requesting if !options.partial_messages => Vec::new(),
         Event::Requesting
         | Event::Retracted { .. }
         | Event::PermissionDenied { .. }
@@ -330,6 +332,13 @@ pub fn frames_of(event: &Event, session_id: SessionId, options: FrameOptions) ->
         | Event::Compacted { .. }
         | Event::CompactionFailed { .. }
         | Event::Notice { .. } => status_frames(event, &system),
+        Event::ElicitationCompleted {
+            server,
+            elicitation_id,
+        } => vec![system(
+            "elicitation_complete",
+            json!({"mcp_server_name": server, "elicitation_id": elicitation_id}),
+        )],
         Event::ConversationReset { previous, next } => vec![json!({
             "type": "conversation_reset", "new_conversation_id": next,
             "uuid": RecordId::random(), "session_id": previous,

@@ -200,7 +200,7 @@ fn python_agents_tasks_skills_and_plugins() {
 
 #[test]
 fn typescript_options() {
-    at_least(22, &node("sdk/options.mjs"));
+    at_least(23, &node("sdk/options.mjs"));
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn typescript_behaviours() {
 
 #[test]
 fn editors_drive_sessions() {
-    at_least(42, &node("acp/behaviours.mjs"));
+    at_least(43, &node("acp/behaviours.mjs"));
 }
 
 #[test]

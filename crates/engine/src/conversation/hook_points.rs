@@ -1,7 +1,9 @@
 //! Where hooks are asked: one method for each point of the engine. An event that no hook listens to
 //! costs a look at a list.
 
-use crate::conversation::hook_conditions;
+pub(crate) use crate::conversation::hook_moment::Moment;
+use crate::conversation::{ConversationShared, hook_conditions};
+use crate::mcp::McpControl;
 use crate::session::events::EventSink;
 use lathe_hooks::{
     HookDecision, HookOutcome, HookPermission, HookRegistry, LateAnswer, RunContext,
@@ -54,47 +56,6 @@ pub(crate) enum WorktreeRefused {
     NoFolder(String),
 }
 
-/// Where the session stands, for hooks.
-#[derive(Debug, Default)]
-pub(crate) struct Moment {
-    /// Text of hooks for the model's next request.
-    pub(super) pending: Vec<String>,
-    /// When the model was asked last.
-    pub(super) asked: Option<Instant>,
-    /// The prompt that is worked on.
-    prompt: Option<RecordId>,
-    model: Option<String>,
-    effort: Option<String>,
-    /// How the program was started (`CLAUDE_CODE_ENTRYPOINT`).
-    entrypoint: String,
-}
-
-impl Moment {
-    /// Before the first prompt.
-    pub(crate) fn new(entrypoint: String) -> Self {
-        Self {
-            entrypoint,
-            ..Self::default()
-        }
-    }
-
-    /// How hard the model tries; the API's own default if nobody said so.
-    fn effort(&self) -> &str {
-        self.effort.as_deref().unwrap_or("high")
-    }
-
-    /// The fields common to all hooks.
-    fn environment(&self, session: SessionId) -> BTreeMap<String, String> {
-        [
-            ("CLAUDE_CODE_SESSION_ID", session.to_string()),
-            ("CLAUDE_CODE_ENTRYPOINT", self.entrypoint.clone()),
-            ("CLAUDE_EFFORT", self.effort().to_owned()),
-        ]
-        .map(|(name, value)| (name.to_owned(), value))
-        .into()
-    }
-}
-
 /// Whether the input of an event says how hard the model tries.
 fn tells_effort(event: HookEvent) -> bool {
     matches!(
@@ -107,6 +68,18 @@ fn tells_effort(event: HookEvent) -> bool {
             | HookEvent::PermissionDenied
             | HookEvent::Stop
             | HookEvent::SubagentStop
+    )
+}
+
+/// Whether the input of an event names the MCP server of its tool.
+fn names_server(event: HookEvent) -> bool {
+    matches!(
+        event,
+        HookEvent::PreToolUse
+            | HookEvent::PostToolUse
+            | HookEvent::PostToolUseFailure
+            | HookEvent::PermissionRequest
+            | HookEvent::PermissionDenied
     )
 }
 
@@ -131,6 +104,9 @@ impl HookPoints {
             Value::Object(fields) => fields,
             _ => Extra::new(),
         };
+        if let Some(server) = self.server_of(event, &fields) {
+            fields.insert("mcp_server".to_owned(), server);
+        }
         let environment = {
             let moment = self.moment.lock();
             if let Some(prompt) = moment.prompt {
@@ -199,6 +175,21 @@ impl HookPoints {
     /// Notes that the model is asked now.
     pub(crate) fn note_request(&self) {
         self.moment.lock().asked = Some(Instant::now());
+    }
+
+    /// Notes which conversation knows the MCP servers.
+    pub(crate) fn note_servers(&self, shared: &Arc<ConversationShared>) {
+        self.moment.lock().servers = Arc::downgrade(shared);
+    }
+
+    /// The MCP server that the tool of an event belongs to, with its name and where it is declared.
+    fn server_of(&self, event: HookEvent, fields: &Extra) -> Option<Value> {
+        let tool = fields.get("tool_name")?.as_str()?;
+        if !names_server(event) || !tool.starts_with("mcp__") {
+            return None;
+        }
+        let shared = self.moment.lock().servers.upgrade()?;
+        McpControl { shared }.provenance(tool)
     }
 
     /// Notes the prompt that is worked on from now on.

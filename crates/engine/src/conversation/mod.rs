@@ -11,6 +11,7 @@ mod choices;
 pub(crate) mod extraction;
 mod hook_conditions;
 pub(crate) mod hook_model;
+mod hook_moment;
 pub(crate) mod hook_points;
 pub(crate) mod language;
 pub(crate) mod magic_docs;

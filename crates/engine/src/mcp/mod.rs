@@ -35,7 +35,7 @@ use lathe_mcp::{
     Change, InProcess, Manager, Options, ServerConfig, ServerStatus, State, TransportConfig, config,
 };
 use lathe_protocol::diagnostic::Diagnostic;
-use lathe_protocol::event::NoticeLevel;
+use lathe_protocol::event::{Event, NoticeLevel};
 use lathe_settings::{Environment, LoadOptions, Places, Resolved};
 use offer::Offer;
 use parking_lot::Mutex;
@@ -219,6 +219,7 @@ impl Mcp {
                 .hooks
                 .registry
                 .set_tools(Arc::new(caller::ToolsOfHooks(running.caller.clone())));
+            shared.hooks.note_servers(shared);
         }
         remarks
     }
@@ -509,12 +510,20 @@ fn watch(manager: &Manager, shared: &Arc<ConversationShared>) {
                         running.show(&shared);
                         told.lists(running.manager.server(&server), &shared.events);
                     }
+                    let editor = &shared.integrations.editor;
                     if server == editor::SERVER {
-                        shared.integrations.editor.server_is(&shared, &state);
+                        editor.server_is(&shared, &state);
                     }
-                    told.state(&server, &state, &shared.events);
+                    if server != editor::SERVER || !editor.is_used() {
+                        told.state(&server, &state, &shared.events);
+                    }
                 }
-                Change::Notice { server, text } => told.notice(&server, &text, &shared.events),
+                Change::Notice { server, text } => {
+                    let editor = &shared.integrations.editor;
+                    if server != editor::SERVER || !editor.is_used() {
+                        told.notice(&server, &text, &shared.events);
+                    }
+                }
                 Change::Log {
                     server,
                     level,
@@ -533,6 +542,18 @@ fn watch(manager: &Manager, shared: &Arc<ConversationShared>) {
                 } if server == editor::SERVER => {
                     let editor = &shared.integrations.editor;
                     editor.notified(&shared, &method, &params);
+                }
+                Change::Notification {
+                    server,
+                    method,
+                    params,
+                } if method == "notifications/elicitation/complete" => {
+                    if let Some(id) = params.get("elicitationId").and_then(Value::as_str) {
+                        shared.events.send(Event::ElicitationCompleted {
+                            server,
+                            elicitation_id: lathe_tools::mcp_result::clean(id),
+                        });
+                    }
                 }
                 Change::Prompts { .. } | Change::Notification { .. } => {}
             }

@@ -42,8 +42,12 @@ impl Client {
     /// Sends an update of a session.
     pub(super) fn update(&self, session: &str, update: &Value) {
         let params = json!({"sessionId": session, "update": update});
-        self.host
-            .send(wire::notification("session/update", &params));
+        self.notify("session/update", &params);
+    }
+
+    /// Sends a notification.
+    pub(super) fn notify(&self, method: &str, params: &Value) {
+        self.host.send(wire::notification(method, params));
     }
 
     /// Asks the client. A question that is dropped is taken back with `$/cancel_request`.

@@ -270,6 +270,10 @@ impl OpenSession {
                     task.abort();
                 }
             }
+            Event::ElicitationCompleted { elicitation_id, .. } if self.able.pages => {
+                let params = json!({"elicitationId": elicitation_id});
+                client.notify("elicitation/complete", &params);
+            }
             Event::ModeChanged(mode) => {
                 let mode = json!({
                     "sessionUpdate": "current_mode_update", "currentModeId": mode.name(),

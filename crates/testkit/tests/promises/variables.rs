@@ -358,9 +358,8 @@ fn imports_from_outside_the_project_are_read_once_they_are_approved() {
     assert!(told(&home));
 }
 
-#[test]
-fn a_hook_that_calls_a_servers_tool_passes_its_own_input() {
-    let script = "import sys, json
+/// A server with one tool, which writes the arguments of its calls to `log`.
+const NOTES: &str = "import sys, json
 for line in sys.stdin:
     request = json.loads(line)
     if 'id' not in request:
@@ -375,8 +374,40 @@ for line in sys.stdin:
         result = {'content': [{'type': 'text', 'text': 'noted'}]}
     print(json.dumps({'jsonrpc': '2.0', 'id': request['id'], 'result': result}), flush=True)
 ";
+
+#[test]
+fn a_hook_hears_which_server_the_tool_of_a_call_belongs_to() {
     let home = TestHome::new();
-    home.write("notes.py", script);
+    home.write("notes.py", NOTES.replace("'log'", "'calls'"));
+    let hook = json!([{"hooks": [{"type": "command", "command": "cat >> log; echo >> log"}]}]);
+    let settings = json!({"hooks": {"PreToolUse": hook, "PostToolUse": hook}}).to_string();
+    let servers = json!({"mcpServers": {"my notes": {"command": "python3", "args": ["notes.py"]}}});
+    let servers = servers.to_string();
+    let flags = [
+        "--settings",
+        &settings,
+        "--mcp-config",
+        &servers,
+        "--allowedTools",
+        "mcp__my_notes__note,Bash(true)",
+    ];
+    let replies = vec![
+        Reply::tool_use("mcp__my_notes__note", json!({"words": "x"})),
+        Reply::tool_use("Bash", json!({"command": "true"})),
+        Reply::text("fine"),
+    ];
+    let run = run_in(home, replies, &flags);
+    assert_eq!(run.output.code(), Some(0), "{}", run.output.stderr);
+    let heard = heard(&run.home);
+    let servers: Vec<&Value> = heard.iter().map(|input| &input["mcp_server"]).collect();
+    let ours = json!({"name": "my notes", "source": "dynamic"});
+    assert_eq!(servers, [&ours, &ours, &Value::Null, &Value::Null]);
+}
+
+#[test]
+fn a_hook_that_calls_a_servers_tool_passes_its_own_input() {
+    let home = TestHome::new();
+    home.write("notes.py", NOTES);
     let definition = json!({"type": "mcp_tool", "server": "notes", "tool": "note",
         "input": {"words": "a prompt came"}});
     let settings = json!({"hooks": {"UserPromptSubmit": [{"hooks": [definition]}]}});

@@ -98,7 +98,9 @@ impl App {
             Event::TurnFinished(result) => self.turn_finished(&result),
             // The terminal itself replaced the conversation (`reopen`) and shows the new one.
             Event::Hook(notice) => self.hook_notice(notice),
-            Event::ConversationReset { .. } | Event::SessionEnded => {}
+            Event::ConversationReset { .. }
+            | Event::ElicitationCompleted { .. }
+            | Event::SessionEnded => {}
         }
         self.run_held_when_idle();
     }
