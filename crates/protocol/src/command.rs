@@ -171,7 +171,7 @@ builtin_commands! {
     Doctor => local("doctor", "", "Check this installation").without_session(),
     Theme => dialog("theme", "[name]", "Choose a color theme").without_session(),
     Vim => dialog("vim", "", "Switch vim keys on or off").without_session(),
-    Ide => dialog("ide", "", "Connect to an editor"),
+    Ide => dialog("ide", "[editor | open file]", "Connect to an editor, or open a file in it"),
     Login => dialog("login", "", "Show where the API key comes from"),
     Logout => dialog("logout", "", "Explain how to remove the API key"),
     Version => local("version", "", "Show the version"),

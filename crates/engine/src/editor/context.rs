@@ -1,7 +1,7 @@
 //! The user's view in the editor: the selection or the open file, which goes with the next prompt,
 //! and lines that they send to it.
 
-use super::EditorLink;
+use super::{EditorLink, SHORT};
 use crate::conversation::records::reminder;
 use crate::conversation::{Conversation, ConversationShared, Role};
 use lathe_protocol::event::{EditorNotice, Event, NoticeLevel};
@@ -161,11 +161,19 @@ impl EditorLink {
     }
 }
 
-/// Asks an editor that was just connected what the user has before them.
+/// Asks an editor that was just connected which folders it has open now and what the user has before them. Diffs
+/// that a session left open when it was killed are closed; closing a tab is no answer.
 pub(super) fn look(shared: &Arc<ConversationShared>) {
     let shared = shared.clone();
     lathe_spawn::task(async move {
         let link = &shared.integrations.editor;
+        if link.offers("closeAllDiffTabs") {
+            let _ = link.call("closeAllDiffTabs", json!({}), SHORT).await;
+        }
+        let answer = link.ask("getWorkspaceFolders", json!({})).await;
+        if let Some(folders) = answer.as_ref().and_then(folders_in) {
+            link.has_open(folders);
+        }
         let mut found = None;
         for tool in ["getCurrentSelection", "getLatestSelection"] {
             found = link.ask(tool, json!({})).await.as_ref().and_then(shown_by);
@@ -184,6 +192,27 @@ pub(super) fn look(shared: &Arc<ConversationShared>) {
     });
 }
 
+/// The folders in the answer of `getWorkspaceFolders`: paths, or objects with a path or an address.
+fn folders_in(answer: &Value) -> Option<Vec<PathBuf>> {
+    let all = ["folders", "workspaceFolders"].iter();
+    let all = all.filter_map(|field| answer.get(field)).next();
+    let all = all.unwrap_or(answer).as_array()?;
+    let folders: Vec<PathBuf> = all
+        .iter()
+        .filter_map(|folder| {
+            let fields = ["path", "uri"].iter();
+            let mut named = fields.filter_map(|field| folder.get(field));
+            named.next().unwrap_or(folder).as_str()
+        })
+        .filter_map(|folder| match url::Url::parse(folder) {
+            Ok(address) => address.to_file_path().ok(),
+            Err(_) => Some(PathBuf::from(folder)),
+        })
+        .filter(|folder| folder.is_absolute())
+        .collect();
+    (!folders.is_empty()).then_some(folders)
+}
+
 /// The active tab of `getOpenEditors`.
 fn active_file(answer: &Value) -> Option<Shown> {
     let tabs = answer.get("tabs").unwrap_or(answer).as_array()?;
@@ -199,12 +228,14 @@ fn active_file(answer: &Value) -> Option<Shown> {
     })
 }
 
-/// Attaches what the user has before them in the editor, once for each change.
+/// Attaches what the user has before them in the editor, once for each change. An editor that was started since is
+/// connected for the next time.
 pub(crate) fn attach(conversation: &mut Conversation) {
     if !matches!(conversation.shared.role, Role::Main { .. }) {
         return;
     }
     let shared = conversation.shared.clone();
+    super::control::search_again(&shared);
     let Some((shown, editor)) = shared.integrations.editor.take_news() else {
         return;
     };
@@ -279,6 +310,20 @@ mod tests {
         assert_eq!(mention(one), "@\"/w/my file.rs#L3\" ");
         assert_eq!(mention(json!({"filePath": "/w/x.rs"})), "@/w/x.rs ");
         assert!(mention_of(&json!({})).is_none());
+    }
+
+    #[test]
+    fn folders_are_read_in_every_shape_that_editors_give() {
+        let expected = Some(vec![PathBuf::from("/w/a b"), PathBuf::from("/w/c")]);
+        for answer in [
+            json!({"success": true, "folders": [
+                {"name": "a b", "uri": "file:///w/a%20b", "path": "/w/a b"}, {"uri": "file:///w/c"}]}),
+            json!({"workspaceFolders": ["/w/a b", "/w/c"]}),
+            json!(["file:///w/a%20b", "/w/c", "relative", 7]),
+        ] {
+            assert_eq!(folders_in(&answer), expected, "{answer}");
+        }
+        assert_eq!(folders_in(&json!({"folders": []})), None);
     }
 
     #[test]

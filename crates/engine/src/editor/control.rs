@@ -1,12 +1,15 @@
 //! The editor for faces: which there are, and which one the session uses.
 
 use super::locks::{self, RunningEditor};
-use super::{SERVER, entry};
+use super::{EditorLink, SERVER, SHORT, entry};
 use crate::conversation::ConversationShared;
 use crate::mcp::{McpControl, McpControlError};
+use lathe_protocol::event::NoticeLevel;
 use lathe_settings::{Environment, Resolved, Variable};
-use std::path::PathBuf;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Controls the editor beside a session. Cheap to clone.
 #[derive(Clone)]
@@ -24,6 +27,12 @@ pub enum EditorUnknown {
     /// It can't be connected.
     #[error(transparent)]
     Server(#[from] McpControlError),
+    /// None is connected that opens files.
+    #[error("no editor is connected that opens files; /ide connects one")]
+    CannotOpen,
+    /// It refused to open a file.
+    #[error("the editor did not open the file: {0}")]
+    Refused(#[from] lathe_mcp::McpError),
 }
 
 impl EditorControl {
@@ -35,7 +44,14 @@ impl EditorControl {
     /// The editors that wait for a session.
     #[must_use]
     pub fn running(&self) -> Vec<RunningEditor> {
-        locks::running(&self.folders)
+        let mut editors = locks::running(&self.folders);
+        let connected = self.connected();
+        for editor in &mut editors {
+            if let Some(connected) = connected.as_ref().filter(|it| it.port == editor.port) {
+                editor.folders.clone_from(&connected.folders);
+            }
+        }
+        editors
     }
 
     /// The editor that is connected.
@@ -58,6 +74,40 @@ impl EditorControl {
         connect(&self.shared, editor).await?;
         Ok(name)
     }
+
+    /// Opens a file in the editor, at a line if one is given. Gives the editor's name.
+    ///
+    /// # Errors
+    /// When none is connected, or it refuses.
+    pub async fn open(&self, path: &Path, line: Option<usize>) -> Result<String, EditorUnknown> {
+        let link = &self.shared.integrations.editor;
+        let name = link.name().filter(|_| link.offers("openFile"));
+        let name = name.ok_or(EditorUnknown::CannotOpen)?;
+        let file = path.to_owned();
+        let place = lathe_spawn::blocking(move || place_of(&file, line?)).await;
+        let mut arguments = json!({
+            "filePath": path, "preview": false, "selectToEndOfLine": false, "makeFrontmost": true,
+        });
+        if let (Ok(Some(place)), Some(arguments)) = (place, arguments.as_object_mut()) {
+            arguments.extend(place);
+        }
+        link.call("openFile", arguments, SHORT).await?;
+        Ok(name)
+    }
+}
+
+/// A line for `openFile`: its number, and its text where that names it alone, since some editors search for it.
+fn place_of(path: &Path, line: usize) -> Option<serde_json::Map<String, Value>> {
+    let mut place = serde_json::Map::new();
+    place.insert("startLine".to_owned(), line.into());
+    place.insert("endLine".to_owned(), line.into());
+    let text = std::fs::read_to_string(path).ok()?;
+    let wanted = text.lines().nth(line.checked_sub(1)?)?.trim();
+    if !wanted.is_empty() && text.matches(wanted).count() == 1 {
+        place.insert("startText".to_owned(), wanted.into());
+        place.insert("endText".to_owned(), wanted.into());
+    }
+    Some(place)
 }
 
 /// Connects a session to an editor.
@@ -70,23 +120,40 @@ async fn connect(
         let _ = link.manager.set(manager);
     }
     let written = entry(&editor);
-    link.choose(Some(editor));
+    link.choose(Some(editor.clone()));
     let control = McpControl {
         shared: shared.clone(),
     };
     let added = control.add_server(SERVER, &written).await;
     match &added {
-        Ok(()) => link.server_is(shared, &lathe_mcp::State::Connected),
-        Err(_) => link.choose(None),
+        Ok(()) => {
+            let reachable = (editor.port, editor.token);
+            link.unreachable.lock().remove(&reachable);
+            link.server_is(shared, &lathe_mcp::State::Connected);
+        }
+        Err(_) => link.give_up(editor),
     }
     added
 }
 
+/// How a session finds its editor by itself.
+#[derive(Debug, Clone)]
+pub(super) struct Search {
+    /// The folder that the editor has open.
+    folder: PathBuf,
+    /// The port of the editor that started the terminal, or that the session before this one used.
+    port: Option<u16>,
+    /// Only the editor of the port will do.
+    only_port: bool,
+}
+
 /// Connects to the editor that started the terminal, or to the only one that has the folder open, if settings agree.
+/// An editor that the session before this one used is kept whatever they say.
 pub(crate) fn connect_by_itself(
     shared: &Arc<ConversationShared>,
     environment: &Environment,
     settings: &Resolved,
+    before: Option<u16>,
 ) {
     let link = &shared.integrations.editor;
     link.set_folders(locks::folders(environment, settings));
@@ -95,25 +162,70 @@ pub(crate) fn connect_by_itself(
         .switch(Variable::IdeIntegration)
         .or_else(|| of_settings.and_then(|ide| ide.auto_connect))
         .unwrap_or(true);
-    if !wanted {
-        return;
-    }
     let port = environment.number(Variable::IdePort);
     let port = port.and_then(|port| u16::try_from(port).ok());
-    let (shared, folder) = (shared.clone(), environment.cwd.clone());
+    let search = Search {
+        folder: environment.cwd.clone(),
+        port: before.or(port),
+        only_port: !wanted,
+    };
+    if wanted {
+        let _ = link.search.set(search.clone());
+    }
+    if wanted || before.is_some() {
+        begin(shared, search);
+    }
+}
+
+/// Looks for an editor again, if the session has none and settings agree.
+pub(super) fn search_again(shared: &Arc<ConversationShared>) {
+    let link = &shared.integrations.editor;
+    let live = link.state.lock().live;
+    if let Some(search) = link.search.get().filter(|_| !live) {
+        begin(shared, search.clone());
+    }
+}
+
+/// Looks for an editor and connects to it, beside the session.
+fn begin(shared: &Arc<ConversationShared>, search: Search) {
+    let link = shared.integrations.editor.clone();
+    if link.searching.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    let shared = shared.clone();
     lathe_spawn::task(async move {
-        let folders = shared.integrations.editor.folders();
-        let found = lathe_spawn::blocking(move || {
-            let editors = locks::running(&folders);
-            let real = std::fs::canonicalize(&folder).unwrap_or(folder);
-            locks::choose(&editors, &real, port).cloned()
+        let folders = link.folders();
+        let found = lathe_spawn::blocking({
+            let link = link.clone();
+            move || find(&link, &folders, &search)
         });
         if let Ok(Some(editor)) = found.await {
-            let name = editor.name.clone();
+            let name = lathe_tools::mcp_result::clean(&editor.name);
             if let Err(error) = connect(&shared, editor).await {
-                let name = lathe_tools::mcp_result::clean(&name);
-                tracing::warn!(%error, name, "the editor beside the terminal can't be connected");
+                let text = format!("Can't connect to {name}: {error}. /ide tries again.");
+                shared.events.notice(NoticeLevel::Warning, text);
             }
         }
+        link.searching.store(false, Ordering::Release);
     });
+}
+
+/// The editor to connect to: one that can be reached, and not the one that is being connected to already.
+fn find(link: &EditorLink, folders: &[PathBuf], search: &Search) -> Option<RunningEditor> {
+    let mut editors = locks::running(folders);
+    {
+        let unreachable = link.unreachable.lock();
+        editors.retain(|editor| {
+            let key = (editor.port, editor.token.clone());
+            !unreachable.contains(&key) && (!search.only_port || Some(editor.port) == search.port)
+        });
+    }
+    let folder = &search.folder;
+    let real = std::fs::canonicalize(folder);
+    let folder = real.as_deref().unwrap_or(folder);
+    let found = locks::choose(&editors, folder, search.port)?;
+    let state = link.state.lock();
+    let current = state.editor.as_ref();
+    let is_current = current.is_some_and(|it| it.port == found.port && it.token == found.token);
+    (!is_current).then(|| found.clone())
 }

@@ -53,10 +53,15 @@ pub(super) fn folders(environment: &Environment, settings: &Resolved) -> Vec<Pat
 
 /// The editors that left a file in one of these folders and still run.
 pub(super) fn running(folders: &[PathBuf]) -> Vec<RunningEditor> {
+    running_for(nix::unistd::geteuid().as_raw(), folders)
+}
+
+/// The editors of a user.
+fn running_for(user: u32, folders: &[PathBuf]) -> Vec<RunningEditor> {
     let mut found: Vec<RunningEditor> = folders
         .iter()
         .flat_map(|folder| std::fs::read_dir(folder).into_iter().flatten().flatten())
-        .filter_map(|entry| read(&entry.path()))
+        .filter_map(|entry| read(&entry.path(), user))
         .collect();
     found.sort_by(|a, b| (&a.name, a.port).cmp(&(&b.name, b.port)));
     found.dedup_by_key(|editor| editor.port);
@@ -78,7 +83,7 @@ pub(super) fn choose<'a>(
     first.filter(|_| here.next().is_none())
 }
 
-fn read(path: &Path) -> Option<RunningEditor> {
+fn read(path: &Path, user: u32) -> Option<RunningEditor> {
     if path.extension()? != "lock" {
         return None;
     }
@@ -87,14 +92,13 @@ fn read(path: &Path) -> Option<RunningEditor> {
     if !metadata.is_file() || metadata.len() > LONGEST {
         return None;
     }
-    let me = nix::unistd::geteuid().as_raw();
-    if metadata.uid() != me {
+    if metadata.uid() != user {
         let _ = std::fs::remove_file(path);
         return None;
     }
     let value: Value = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
     if let Some(pid) = value.get("pid").and_then(Value::as_i64)
-        && !is_ours(pid, me)
+        && !belongs_to(user, pid)
     {
         let _ = std::fs::remove_file(path);
         return None;
@@ -118,8 +122,8 @@ fn read(path: &Path) -> Option<RunningEditor> {
     })
 }
 
-/// Whether a process runs and belongs to us.
-fn is_ours(pid: i64, me: u32) -> bool {
+/// Whether a process runs and belongs to a user.
+fn belongs_to(user: u32, pid: i64) -> bool {
     let Ok(pid) = i32::try_from(pid) else {
         return false;
     };
@@ -127,7 +131,7 @@ fn is_ours(pid: i64, me: u32) -> bool {
         return false;
     }
     // For the superuser every process answers; where there is /proc, it says whose it is.
-    std::fs::metadata(format!("/proc/{pid}")).map_or(true, |process| process.uid() == me)
+    std::fs::metadata(format!("/proc/{pid}")).map_or(true, |process| process.uid() == user)
 }
 
 #[cfg(test)]
@@ -166,6 +170,29 @@ mod tests {
         // What can't be told is left alone.
         assert!(folder.path().join("41003.lock").exists());
         assert!(folder.path().join("notaport.lock").exists());
+    }
+
+    #[test]
+    fn files_of_another_user_are_ignored_and_removed() {
+        let (own, me) = (std::process::id(), nix::unistd::geteuid().as_raw());
+        let folder = folder_with(&[("41000.lock", json!({"pid": own, "ideName": "Editor"}))]);
+        let folders = [folder.path().to_owned()];
+        assert_eq!(running_for(me, &folders).len(), 1);
+        // For every other user the file belongs to somebody else.
+        assert!(running_for(me + 1, &folders).is_empty());
+        assert!(!folder.path().join("41000.lock").exists());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_process_of_another_user_is_no_editor_of_ours() {
+        let (own, me) = (
+            i64::from(std::process::id()),
+            nix::unistd::geteuid().as_raw(),
+        );
+        assert!(belongs_to(me, own));
+        assert!(!belongs_to(me + 1, own));
+        assert!(!belongs_to(me, 0) && !belongs_to(me, -1) && !belongs_to(me, i64::MAX));
     }
 
     #[test]

@@ -20,12 +20,15 @@ pub use locks::RunningEditor;
 
 use crate::conversation::ConversationShared;
 use context::Shown;
+use control::Search;
 use files::Watched;
 use lathe_mcp::{CallOptions, Manager, McpError, State as ServerState};
-use lathe_protocol::event::{EditorNotice, EditorView, Event};
+use lathe_protocol::event::{EditorNotice, EditorView, Event, NoticeLevel};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -46,6 +49,12 @@ pub(crate) struct EditorLink {
     manager: OnceLock<Manager>,
     /// Where editors leave their files.
     folders: OnceLock<Vec<PathBuf>>,
+    /// How the session finds an editor by itself, where settings agree.
+    search: OnceLock<Search>,
+    /// Whether a search is under way.
+    searching: AtomicBool,
+    /// Editors that could not be reached, by port and token: they are not tried again by themselves.
+    unreachable: Mutex<HashSet<(u16, String)>>,
     state: Mutex<State>,
 }
 
@@ -54,6 +63,8 @@ struct State {
     editor: Option<RunningEditor>,
     /// Whether the connection stands.
     live: bool,
+    /// Whether it ever stood.
+    was_live: bool,
     /// The user's selection or open file.
     shown: Option<Shown>,
     /// The part of it that the model has seen.
@@ -107,18 +118,54 @@ impl EditorLink {
     /// The connection stands, or it doesn't any more.
     pub(crate) fn server_is(&self, shared: &Arc<ConversationShared>, state: &ServerState) {
         let live = *state == ServerState::Connected;
+        let lost = {
+            let now = self.state.lock();
+            let given_up = matches!(state, ServerState::Failed { .. }) && now.was_live;
+            now.editor.clone().filter(|_| given_up)
+        };
+        if let Some(editor) = lost {
+            // The window of an editor that was loaded anew listens on another port.
+            let name = lathe_tools::mcp_result::clean(&editor.name);
+            self.give_up(editor);
+            self.tell(shared);
+            let text =
+                format!("The connection to {name} is lost. /ide lists the editors that run.");
+            shared.events.notice(NoticeLevel::Warning, text);
+            control::search_again(shared);
+            return;
+        }
         {
             let mut now = self.state.lock();
             if now.editor.is_none() || now.live == live {
                 return;
             }
             now.live = live;
+            now.was_live |= live;
             now.shown = None;
         }
         self.tell(shared);
         if live {
             context::look(shared);
         }
+    }
+
+    /// The folders that the editor has open now; its file has those of its start.
+    fn has_open(&self, folders: Vec<PathBuf>) {
+        if let Some(editor) = &mut self.state.lock().editor {
+            editor.folders = folders;
+        }
+    }
+
+    /// An editor can't be reached: the session goes without it.
+    fn give_up(&self, editor: RunningEditor) {
+        self.choose(None);
+        let mut unreachable = self.unreachable.lock();
+        unreachable.insert((editor.port, editor.token));
+    }
+
+    /// Whether the server `ide` is an editor, which is reported on here rather than as a server.
+    pub(crate) fn is_used(&self) -> bool {
+        self.manager.get().is_some()
     }
 
     /// Tells faces what the editor shows.

@@ -71,6 +71,7 @@ async fn begin(environment: Environment, options: SessionOptions) -> Result<Open
     let history = &options.history;
     // A session that follows another in the same process has its own name.
     let title = history.title.clone().filter(|_| history.carried.is_none());
+    let editor = history.carried.as_ref().and_then(|carried| carried.editor);
     let prepared = prepare(environment, options).await?;
     let Prepared {
         mut conversation,
@@ -104,7 +105,7 @@ async fn begin(environment: Environment, options: SessionOptions) -> Result<Open
         },
     ));
     if interactive {
-        crate::editor::connect_by_itself(&shared, &environment, &settings);
+        crate::editor::connect_by_itself(&shared, &environment, &settings, editor);
     }
     let shared = conversation.shared.clone();
     remarks.extend(agents::connect(&mut conversation, &shared, source == "resume").await);

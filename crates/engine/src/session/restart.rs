@@ -1,7 +1,7 @@
 //! A session that follows another in the same process: `/clear`, `/resume`, `/fork`, `/rewind`.
 //!
-//! Model, permission mode and the money spent go over to the next session, and the reason to the hooks of
-//! both: `SessionEnd` of the old one and `SessionStart` of the new one.
+//! Model, permission mode, the money spent and the editor go over to the next session, and the reason to the
+//! hooks of both: `SessionEnd` of the old one and `SessionStart` of the new one.
 
 use super::{EndReason, SessionHandle};
 use crate::open::options::{HistoryOptions, SessionChoice, SessionOptions};
@@ -43,6 +43,8 @@ pub struct Carried {
     pub previous: SessionId,
     /// Whether the conversation was cleared.
     pub cleared: bool,
+    /// The port of the editor that was connected.
+    pub editor: Option<u16>,
 }
 
 impl SessionHandle {
@@ -70,6 +72,7 @@ impl SessionHandle {
                 spent_usd: self.history().spent_in_run_usd(),
                 previous: self.session_id(),
                 cleared: *how == Restart::Clear,
+                editor: self.editor().connected().map(|editor| editor.port),
             }),
             persist: options.history.persist,
             observer: options.history.observer.clone(),

@@ -1,7 +1,7 @@
 //! `/ide`: editors that run beside the terminal, and the one that the session uses.
 //!
 //! Extensions of editors leave a file for each editor in `~/.claude/ide` or `<config home>/ide`. A session connects to
-//! the obvious one by itself; here any of them can be chosen.
+//! the obvious one by itself; here any of them can be chosen, and files opened in it.
 
 use crate::app::App;
 use crate::app::jobs::JobResult;
@@ -14,6 +14,10 @@ use std::path::Path;
 
 /// The editors that can be connected to.
 pub(crate) fn run(app: &mut App, wanted: &str) {
+    if let Some(file) = wanted.strip_prefix("open ") {
+        open(app, file.trim());
+        return;
+    }
     if !wanted.is_empty() {
         connect(app, wanted);
         return;
@@ -57,6 +61,33 @@ pub(crate) fn connect(app: &mut App, wanted: &str) {
         Some(JobResult::report(
             done.map(|name| format!("connected to {}", clean(&name)))
                 .map_err(|error| format!("can't connect to {name}: {error}")),
+        ))
+    });
+}
+
+/// Opens a file in the editor, at the line after a colon.
+fn open(app: &mut App, file: &str) {
+    let Some(session) = &app.engine.handle else {
+        return;
+    };
+    let control = session.editor();
+    let (name, line) = match file.rsplit_once(':') {
+        Some((name, line)) if line.parse::<usize>().is_ok_and(|line| line > 0) => {
+            (name, line.parse().ok())
+        }
+        _ => (file, None),
+    };
+    let path = app.places.environment.cwd.join(name);
+    if !path.is_file() {
+        app.warn(format!("there is no file {}", clean(name)));
+        return;
+    }
+    let shown = clean(name);
+    app.jobs.task(async move {
+        let done = control.open(&path, line).await;
+        Some(JobResult::report(
+            done.map(|editor| format!("opened {shown} in {}", clean(&editor)))
+                .map_err(|error| error.to_string()),
         ))
     });
 }

@@ -387,3 +387,88 @@ fn a_connection_that_breaks_is_made_again() {
     editor.select(&path, (0, 1), "a\nb");
     terminal.wait_for("2 lines selected in y.rs");
 }
+
+#[test]
+fn the_editor_that_was_chosen_stays_after_clear() {
+    let stage = Stage::replies([Reply::text("hello there"), Reply::text("hello again")]);
+    let settings = json!({"ide": {"autoConnect": false}}).to_string();
+    std::fs::write(stage.home.config().join("settings.json"), settings).unwrap();
+    let first = Extension::start(&stage.home, "First Editor");
+    let second = Extension::start(&stage.home, "Second Editor");
+    let terminal = stage.open_with(&[], 100, 30);
+    terminal.say("/ide Second Editor");
+    terminal.wait_for("connected to Second Editor");
+    terminal.say("hi");
+    terminal.wait_for("● hello there");
+    terminal.say("/clear");
+    // The next conversation connects again and looks at what is open.
+    second.until("a second connection", |seen| {
+        let looks = seen.calls.iter().filter(|it| it.0 == "getOpenEditors");
+        (looks.count() == 2).then_some(())
+    });
+    second.select(&stage.home.project().join("z.rs"), (0, 2), "a\nb\nc");
+    terminal.wait_for("3 lines selected in z.rs");
+    assert_eq!(first.seen().connections, 0);
+}
+
+#[test]
+fn an_editor_that_starts_anew_is_found_with_the_next_prompt() {
+    let stage = Stage::replies([Reply::text("hello there"), Reply::text("hello again")]);
+    let terminal = stage.open_with(&[], 100, 30);
+    terminal.wait_for("claude");
+    // It comes after the terminal, on its own.
+    let editor = Extension::start(&stage.home, "Late Editor");
+    terminal.say("hi");
+    terminal.wait_for("● hello there");
+    terminal.wait_for("Late Editor");
+    // Its window is loaded anew: another port, another file.
+    editor.quit();
+    let _again = Extension::start(&stage.home, "Loaded Anew");
+    terminal.wait_gone("Late Editor");
+    terminal.say("and now");
+    terminal.wait_for("● hello again");
+    terminal.wait_for("Loaded Anew");
+}
+
+#[test]
+fn a_file_is_opened_in_the_editor() {
+    let stage = Stage::replies([]);
+    let path = stage.home.project().join("x.rs");
+    std::fs::write(&path, "one\ntwo\nthree\none\n").unwrap();
+    let editor = Extension::start(&stage.home, "Fake Editor");
+    let terminal = stage.open_with(&[], 100, 30);
+    terminal.wait_for("Fake Editor");
+    terminal.say("/ide open x.rs:2");
+    terminal.wait_for("opened x.rs in Fake Editor");
+    let asked = editor.called("openFile");
+    assert_eq!(asked["filePath"], json!(path));
+    assert_eq!(asked["startLine"], 2);
+    assert_eq!(asked["startText"], "two");
+    // A text that stands in two places names neither.
+    terminal.say("/ide open x.rs:4");
+    let asked = editor.until("the second file", |seen| {
+        let mut calls = seen.calls.iter().rev();
+        let call = calls.find(|(name, _)| name == "openFile")?;
+        (call.1["startLine"] == 4).then(|| call.1.clone())
+    });
+    assert_eq!(asked.get("startText"), None);
+    terminal.say("/ide open none.rs");
+    terminal.wait_for("there is no file none.rs");
+}
+
+#[test]
+fn an_editor_is_asked_for_its_folders_and_diffs_that_were_left_are_closed() {
+    let stage = Stage::replies([]);
+    let editor = Extension::start(&stage.home, "Fake Editor");
+    let added = stage.home.home().join("added-since");
+    std::fs::create_dir_all(&added).unwrap();
+    editor.seen().opened_since = vec![stage.home.project(), added];
+    let terminal = stage.open_with(&[], 160, 30);
+    terminal.wait_for("Fake Editor");
+    editor.called("closeAllDiffTabs");
+    editor.called("getWorkspaceFolders");
+    // What is asked after it has been answered when this was.
+    editor.called("getOpenEditors");
+    terminal.say("/ide");
+    terminal.wait_for("added-since");
+}

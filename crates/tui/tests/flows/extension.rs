@@ -27,6 +27,8 @@ pub(crate) struct Seen {
     pub(crate) protocol: Option<Value>,
     /// Buffers that were not saved: path and text.
     pub(crate) unsaved: HashMap<PathBuf, String>,
+    /// Folders that it has open by now.
+    pub(crate) opened_since: Vec<PathBuf>,
     /// Problems that `getDiagnostics` reports, each where the file has a text.
     pub(crate) problems: Vec<(&'static str, Value)>,
     /// Requests for a diff that wait for the user.
@@ -37,6 +39,7 @@ pub(crate) struct Seen {
 /// An extension that runs.
 pub(crate) struct Extension {
     seen: Arc<(Mutex<Seen>, Condvar)>,
+    closing: Arc<tokio::sync::Notify>,
     pub(crate) port: u16,
     pub(crate) lock: PathBuf,
 }
@@ -63,13 +66,14 @@ impl Extension {
         listener.set_nonblocking(true).unwrap();
         let port = listener.local_addr().unwrap().port();
         let seen: Arc<(Mutex<Seen>, Condvar)> = Arc::default();
-        let shared = seen.clone();
+        let closing: Arc<tokio::sync::Notify> = Arc::default();
+        let (shared, closed) = (seen.clone(), closing.clone());
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()
                 .unwrap();
-            runtime.block_on(serve(listener, shared));
+            runtime.block_on(serve(listener, shared, &closed));
         });
         let lock = home.home().join(format!(".claude/ide/{port}.lock"));
         std::fs::create_dir_all(lock.parent().unwrap()).unwrap();
@@ -78,7 +82,12 @@ impl Extension {
             "transport": "ws", "authToken": TOKEN,
         });
         std::fs::write(&lock, file.to_string()).unwrap();
-        Self { seen, port, lock }
+        Self {
+            seen,
+            closing,
+            port,
+            lock,
+        }
     }
 
     pub(crate) fn seen(&self) -> MutexGuard<'_, Seen> {
@@ -149,15 +158,32 @@ impl Extension {
     }
 }
 
+impl Extension {
+    /// The editor ends: nobody listens on its port any more, and its file is gone.
+    pub(crate) fn quit(self) {
+        self.closing.notify_one();
+        self.hang_up();
+    }
+}
+
 impl Drop for Extension {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.lock);
     }
 }
 
-async fn serve(listener: std::net::TcpListener, seen: Arc<(Mutex<Seen>, Condvar)>) {
+async fn serve(
+    listener: std::net::TcpListener,
+    seen: Arc<(Mutex<Seen>, Condvar)>,
+    closing: &tokio::sync::Notify,
+) {
     let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-    while let Ok((stream, _)) = listener.accept().await {
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = closing.notified() => return,
+        };
+        let Ok((stream, _)) = accepted else { return };
         #[expect(clippy::result_large_err, reason = "the shape of the library")]
         let check = |request: &Request, mut response: Response| {
             let headers = request.headers();
@@ -275,6 +301,14 @@ fn call(name: &str, arguments: &Value, seen: &mut Seen) -> String {
             json!({"success": false, "message": "nothing is selected"}).to_string()
         }
         "getOpenEditors" => json!({"tabs": []}).to_string(),
+        "getWorkspaceFolders" => {
+            let folders: Vec<Value> = seen
+                .opened_since
+                .iter()
+                .map(|it| json!({"path": it}))
+                .collect();
+            json!({"success": true, "folders": folders}).to_string()
+        }
         "executeCode" => "forty-two".to_owned(),
         "close_tab" => "TAB_CLOSED".to_owned(),
         _ => "{}".to_owned(),
