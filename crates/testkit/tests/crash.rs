@@ -3,8 +3,8 @@
 //! everything that a request carried is in it (prompts, answers, calls, results), the next request is
 //! one that the API accepts, and no file is half of one version and half of another.
 //!
-//! `LATHE_CRASH_CHAINS` says how many sessions are killed five times each; `scripts/crash` makes
-//! it 500 kills, or as many as it is asked for.
+//! `LATHE_CRASH_CHAINS` says how many sessions are killed five times each: 500 kills by default, 1,000 in
+//! `scripts/crash`, or as many as it is asked for.
 //!
 //! Chains of kills hit one session, so that each resume starts from what the crash before left.
 //! The seed is printed; `LATHE_CRASH_SEED` repeats a run (the kernel's scheduling is not repeated,
@@ -29,11 +29,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Sessions, each killed several times.
-const CHAINS: usize = 48;
+const CHAINS: usize = 100;
 /// Kills of one session.
 const KILLS: usize = 5;
 /// How many of a hundred kills must have hit a process whose prompt had reached the model (the
-/// others came when it had just ended). Of 240 that is 202.
+/// others came when it had just ended). Of 500 that is 420.
 const HITS_IN_A_HUNDRED: usize = 84;
 /// Places at which a transcript is cut.
 const CUTS: usize = 60;

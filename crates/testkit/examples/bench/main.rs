@@ -13,6 +13,7 @@
     reason = "a program for the maintainer: it prints, and stops where something is wrong"
 )]
 
+mod editor;
 mod extensions;
 mod instructions;
 mod sdk;
@@ -269,6 +270,9 @@ fn main() -> ExitCode {
     }
     if wants("host") {
         sdk::rows();
+    }
+    if wants("editor") {
+        editor::rows();
     }
     if wants("streams") {
         streams::rows();
