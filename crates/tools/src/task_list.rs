@@ -30,7 +30,7 @@ pub struct TaskList;
 #[serde(rename_all = "camelCase")]
 pub struct CreateInput {
     subject: String,
-    /// What is needed.
+    /// The details.
     #[serde(default)]
     description: String,
     #[serde(default)]
