@@ -3,9 +3,9 @@
 //! `lathe isntall` parses as a prompt. It would start a conversation that costs money, so a single word that
 //! is close to the name of a command, or names a command that other agents have, is an error instead.
 
-use crate::arguments::{Arguments, SessionArguments};
+use crate::arguments::{Command, SessionArguments};
 use crate::error::CliError;
-use clap::CommandFactory as _;
+use clap::Subcommand as _;
 use lathe_settings::nearest::nearest;
 
 /// The command that every program has, and those of other agents that people try.
@@ -46,7 +46,8 @@ fn judge(word: &str) -> Result<(), CliError> {
     if !is_name {
         return Ok(());
     }
-    let command = Arguments::command();
+    // The session's flags are not needed here.
+    let command = Command::augment_subcommands(clap::Command::new("lathe"));
     let own: Vec<&str> = command
         .get_subcommands()
         .flat_map(|command| std::iter::once(command.get_name()).chain(command.get_all_aliases()))

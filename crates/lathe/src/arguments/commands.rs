@@ -4,8 +4,9 @@ use clap::{ArgAction, Args, Subcommand, ValueEnum};
 use lathe_protocol::permission::PermissionMode;
 use std::path::PathBuf;
 
-/// The subcommands.
+// The subcommands.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum Command {
     /// Watch the engine find and fix a failing test, driven by a built-in scripted model. Needs no key.
     Demo(DemoArguments),
@@ -57,7 +58,7 @@ pub(crate) enum Command {
     Man,
 }
 
-/// `lathe demo`.
+// `lathe demo`.
 #[derive(Debug, Args)]
 pub(crate) struct DemoArguments {
     /// Keep the sample project and print where it is.
@@ -68,7 +69,7 @@ pub(crate) struct DemoArguments {
     pub(crate) fast: bool,
 }
 
-/// `lathe sessions`.
+// `lathe sessions`.
 #[derive(Debug, Args)]
 pub(crate) struct SessionsArguments {
     #[command(subcommand)]
@@ -76,6 +77,7 @@ pub(crate) struct SessionsArguments {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum SessionsCommand {
     /// List the sessions of this folder, newest first.
     List {
@@ -132,7 +134,7 @@ pub(crate) enum SessionsCommand {
     },
 }
 
-/// `lathe sessions rewind`.
+// `lathe sessions rewind`.
 #[derive(Debug, Args)]
 pub(crate) struct RewindArguments {
     /// Its id, the beginning of it, its title, or its file.
@@ -168,7 +170,7 @@ pub(crate) enum Scope {
     Local,
 }
 
-/// `lathe config`.
+// `lathe config`.
 #[derive(Debug, Args)]
 pub(crate) struct ConfigArguments {
     #[command(subcommand)]
@@ -185,6 +187,7 @@ pub(crate) struct ConfigArguments {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum ConfigCommand {
     /// Print the value of a key (`permissions.defaultMode`).
     Get {
@@ -227,7 +230,7 @@ pub(crate) enum ConfigCommand {
     Env,
 }
 
-/// `lathe trust`.
+// `lathe trust`.
 #[derive(Debug, Args)]
 pub(crate) struct TrustArguments {
     #[command(subcommand)]
@@ -238,6 +241,7 @@ pub(crate) struct TrustArguments {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum TrustCommand {
     /// List the trusted folders.
     List,
@@ -258,7 +262,7 @@ pub(crate) enum TrustCommand {
     },
 }
 
-/// `lathe hooks`.
+// `lathe hooks`.
 #[derive(Debug, Args)]
 pub(crate) struct HooksArguments {
     #[command(subcommand)]
@@ -272,6 +276,7 @@ pub(crate) struct HooksArguments {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum HooksCommand {
     /// List all hooks with their sources.
     List {
@@ -289,7 +294,7 @@ pub(crate) enum HooksCommand {
     },
 }
 
-/// `lathe permissions`.
+// `lathe permissions`.
 #[derive(Debug, Args)]
 pub(crate) struct PermissionsArguments {
     #[command(subcommand)]
@@ -308,6 +313,7 @@ pub(crate) enum BehaviorWord {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum PermissionsCommand {
     /// List the effective rules with their sources.
     List {
@@ -346,7 +352,7 @@ pub(crate) enum PermissionsCommand {
     },
 }
 
-/// `lathe permissions explain`.
+// `lathe permissions explain`.
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArguments {
     /// The command, best in single quotes after `--`.
@@ -359,7 +365,7 @@ pub(crate) struct ExplainArguments {
     pub(crate) json: bool,
 }
 
-/// The context of a decision.
+// The context of a decision.
 #[derive(Debug, Args)]
 pub(crate) struct JudgeArguments {
     /// The permission mode.
@@ -373,7 +379,7 @@ pub(crate) struct JudgeArguments {
     pub(crate) cwd: Option<PathBuf>,
 }
 
-/// `lathe debug`.
+// `lathe debug`.
 #[derive(Debug, Args)]
 pub(crate) struct DebugArguments {
     #[command(subcommand)]
@@ -381,6 +387,7 @@ pub(crate) struct DebugArguments {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum DebugCommand {
     /// Print the next request: system prompt, instruction files, tools, sizes.
     Prompt {

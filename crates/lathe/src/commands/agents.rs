@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// `lathe agents`.
+// `lathe agents`.
 #[derive(Debug, Args)]
 pub(crate) struct AgentsArguments {
     #[command(subcommand)]
@@ -28,6 +28,7 @@ pub(crate) struct AgentsArguments {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 enum AgentsCommand {
     /// List all agents with their sources.
     List {

@@ -11,8 +11,9 @@ use lathe_settings::Environment;
 use lathe_settings::paths::config_home;
 use std::fmt::Write as _;
 
-/// Commands that report on a session or on the project.
+// Commands that report on a session or on the project.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum SessionReport {
     /// Show the context usage of a session, by part.
     Context(ReportArguments),
@@ -24,7 +25,7 @@ pub(crate) enum SessionReport {
     Suggest(super::suggest::SuggestArguments),
 }
 
-/// The session, and the format.
+// The session, and the format.
 #[derive(Debug, Args)]
 pub(crate) struct ReportArguments {
     /// Its id, the beginning of it, its title, or its file. The newest of this folder if absent.

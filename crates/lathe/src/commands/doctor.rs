@@ -8,7 +8,7 @@ use lathe_settings::Environment;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
-/// `lathe doctor`.
+// `lathe doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArguments {
     /// As JSON.

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// `lathe mcp probe`.
+// `lathe mcp probe`.
 #[derive(Debug, Args)]
 pub(crate) struct ProbeArguments {
     /// A server's name, its URL, or file.mcp.json#name.

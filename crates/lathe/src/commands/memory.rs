@@ -7,7 +7,7 @@ use lathe_memory::{AutoMemory, MemoryError};
 use lathe_settings::{Environment, Variable};
 use std::fmt::Write as _;
 
-/// `lathe memory`.
+// `lathe memory`.
 #[derive(Debug, Args)]
 pub(crate) struct MemoryArguments {
     #[command(subcommand)]
@@ -15,6 +15,7 @@ pub(crate) struct MemoryArguments {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum MemoryCommand {
     /// List the topics.
     List {
@@ -51,7 +52,7 @@ pub(crate) enum MemoryCommand {
     Path,
 }
 
-/// The proposals.
+// The proposals.
 #[derive(Debug, Args)]
 pub(crate) struct Names {
     /// Their names.

@@ -9,7 +9,7 @@ use lathe_settings::{Environment, load};
 use std::fmt::Write as _;
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 
-/// `lathe models`.
+// `lathe models`.
 #[derive(Debug, Args)]
 pub(crate) struct ModelsArguments {
     #[command(subcommand)]
@@ -20,6 +20,7 @@ pub(crate) struct ModelsArguments {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 enum ModelsCommand {
     /// Ask a model for text, a stream, calls, an image and structured output, and show what worked.
     Test {
@@ -36,14 +37,14 @@ enum ModelsCommand {
     },
 }
 
-/// `lathe login`.
+// `lathe login`.
 #[derive(Debug, Args)]
 pub(crate) struct LoginArguments {
     /// The provider. Without one, the providers and where their keys come from are listed.
     provider: Option<String>,
 }
 
-/// `lathe logout`.
+// `lathe logout`.
 #[derive(Debug, Args)]
 pub(crate) struct LogoutArguments {
     /// The provider.

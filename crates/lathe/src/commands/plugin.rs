@@ -22,7 +22,7 @@ use std::path::PathBuf;
 /// Printed when the folder's own settings are not applied.
 const NOT_TRUSTED: &str = "this folder is not trusted yet, so plugins that its settings enable don't run: trust it with `lathe trust add`\n";
 
-/// `lathe plugin`.
+// `lathe plugin`.
 #[derive(Debug, Args)]
 pub(crate) struct PluginArguments {
     #[command(subcommand)]
@@ -33,6 +33,7 @@ pub(crate) struct PluginArguments {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 enum PluginCommand {
     /// List the plugins of this folder with their contents and problems.
     List,
@@ -106,6 +107,7 @@ enum PluginCommand {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 enum MarketplaceCommand {
     /// Add a marketplace: a folder, owner/repository on GitHub, a git URL, or the URL of a marketplace.json.
     Add {

@@ -20,7 +20,7 @@ use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
-/// `lathe sandbox`.
+// `lathe sandbox`.
 #[derive(Debug, Args)]
 pub(crate) struct SandboxArguments {
     #[command(subcommand)]
@@ -28,6 +28,7 @@ pub(crate) struct SandboxArguments {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum SandboxCommand {
     /// Run a command in the sandbox, with the policy that a session here would have.
     Run {

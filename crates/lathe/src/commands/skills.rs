@@ -10,7 +10,7 @@ use serde_json::json;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// `lathe skills`.
+// `lathe skills`.
 #[derive(Debug, Args)]
 pub(crate) struct SkillsArguments {
     #[command(subcommand)]
@@ -24,6 +24,7 @@ pub(crate) struct SkillsArguments {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 enum SkillsCommand {
     /// List all skills and custom commands with their sources.
     List {

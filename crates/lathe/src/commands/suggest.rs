@@ -8,15 +8,16 @@ use lathe_engine::{
 };
 use lathe_settings::Environment;
 
-/// `lathe suggest`.
+// `lathe suggest`.
 #[derive(Debug, Args)]
 pub(crate) struct SuggestArguments {
     #[command(subcommand)]
     command: SuggestCommand,
 }
 
-/// The text to write.
+// The text to write.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum SuggestCommand {
     /// A commit message for the staged changes, or for all changes if none are staged.
     Commit,

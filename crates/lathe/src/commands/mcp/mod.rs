@@ -18,7 +18,7 @@ use std::cell::LazyCell;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// `lathe mcp`.
+// `lathe mcp`.
 #[derive(Debug, Args)]
 pub(crate) struct McpArguments {
     #[command(subcommand)]
@@ -26,6 +26,7 @@ pub(crate) struct McpArguments {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 enum McpCommand {
     /// Add a server: `lathe mcp add NAME https://…` or `lathe mcp add NAME -- COMMAND ARGUMENTS…`.
     Add(AddArguments),
@@ -135,7 +136,7 @@ enum McpCommand {
     Serve(ServeArguments),
 }
 
-/// `lathe mcp add`.
+// `lathe mcp add`.
 #[derive(Debug, Args)]
 struct AddArguments {
     /// Its name, without `/`, `:` and `__`.
@@ -172,7 +173,7 @@ struct AddArguments {
     callback_port: Option<u16>,
 }
 
-/// The server to list.
+// The server to list.
 #[derive(Debug, Args)]
 struct ItemArguments {
     /// The server; all of them if absent.
@@ -184,7 +185,7 @@ struct ItemArguments {
     from: ConfigArguments,
 }
 
-/// `lathe mcp call`.
+// `lathe mcp call`.
 #[derive(Debug, Args)]
 struct CallArguments {
     /// The server.
@@ -200,7 +201,7 @@ struct CallArguments {
     from: ConfigArguments,
 }
 
-/// Configuration beside the files.
+// Configuration beside the files.
 #[derive(Debug, Args)]
 struct ConfigArguments {
     /// Servers as JSON with "mcpServers", or a file with it. Repeatable.
@@ -208,7 +209,7 @@ struct ConfigArguments {
     mcp_config: Vec<String>,
 }
 
-/// `lathe mcp serve`.
+// `lathe mcp serve`.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArguments {
     /// Serve streamable HTTP at /mcp on this local address, instead of standard input and output.
