@@ -12,6 +12,11 @@ use serde_json::{Map, Value};
 /// The JSON schema of an input type, without the parts that only cost tokens.
 #[must_use]
 pub fn schema_of<T: JsonSchema>() -> Value {
+    crate::stored_schemas::find(std::any::type_name::<T>()).unwrap_or_else(made_schema::<T>)
+}
+
+/// The schema, made from the type.
+pub(crate) fn made_schema<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;

@@ -61,6 +61,7 @@ mod notebook;
 mod notebook_view;
 mod outline;
 mod pdf;
+mod stored_schemas;
 mod text_window;
 mod walk;
 
