@@ -308,8 +308,8 @@ fn all_processes() -> (Vec<Process>, bool) {
 }
 
 fn read_stat(pid: i32) -> Option<Process> {
-    // In one go: it is read for every process there is.
-    let mut stat = [0; 2048];
+    // In one go, and no more than is used: it is read for every process there is.
+    let mut stat = [0; 512];
     let mut file = fs::File::open(format!("/proc/{pid}/stat")).ok()?;
     let count = file.read(&mut stat).ok()?;
     parse_stat(stat.get(..count)?)
@@ -319,17 +319,19 @@ fn read_stat(pid: i32) -> Option<Process> {
 fn parse_stat(stat: &[u8]) -> Option<Process> {
     let open = stat.iter().position(|&byte| byte == b'(')?;
     let close = stat.iter().rposition(|&byte| byte == b')')?;
-    let pid = std::str::from_utf8(stat.get(..open)?).ok()?.trim();
-    let rest = std::str::from_utf8(stat.get(close + 1..)?).ok()?;
-    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    let mut fields = stat.get(close + 2..)?.split(|&byte| byte == b' ');
     Some(Process {
-        pid: pid.parse().ok()?,
-        dead: matches!(*fields.first()?, "Z" | "X" | "x"),
-        parent: fields.get(1)?.parse().ok()?,
-        group: fields.get(2)?.parse().ok()?,
-        session: fields.get(3)?.parse().ok()?,
-        started: fields.get(19)?.parse().ok()?,
+        pid: number(stat.get(..open)?.trim_ascii())?,
+        dead: matches!(fields.next()?, b"Z" | b"X" | b"x"),
+        parent: number(fields.next()?)?,
+        group: number(fields.next()?)?,
+        session: number(fields.next()?)?,
+        started: number(fields.nth(15)?)?,
     })
+}
+
+fn number<T: std::str::FromStr>(field: &[u8]) -> Option<T> {
+    std::str::from_utf8(field).ok()?.parse().ok()
 }
 
 #[cfg(test)]
