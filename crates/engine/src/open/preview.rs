@@ -135,13 +135,12 @@ pub async fn preview(
     let request = conversation.request(OutputCap::Small);
     let body = RequestBody::messages_api(&request, Purpose::Streaming);
     let request: Value = serde_json::from_slice(&body.parts().concat()).unwrap_or_default();
-    let part = |name: &str| request.get(name).cloned().unwrap_or_default();
-    let (system, tools, messages) = (part("system"), part("tools"), part("messages"));
+    let list = |name: &str| {
+        let list = request.get(name).and_then(Value::as_array);
+        list.into_iter().flatten()
+    };
     let names = ["fixed part", "what varies", "appended"];
-    let system_parts: Vec<(String, String)> = system
-        .as_array()
-        .into_iter()
-        .flatten()
+    let system_parts: Vec<(String, String)> = list("system")
         .enumerate()
         .map(|(index, block)| {
             let name = names.get(index).unwrap_or(&"further part");
@@ -152,24 +151,16 @@ pub async fn preview(
             ((*name).to_owned(), text.to_owned())
         })
         .collect();
-    let tool_sizes = tools
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(|tool| {
-            let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
-            (name.to_owned(), tool.to_string().len())
-        })
-        .collect();
     let mut parts: Vec<PreviewPart> = Vec::new();
-    for tool in tools.as_array().into_iter().flatten() {
+    for tool in list("tools") {
         let name = tool.get("name").and_then(Value::as_str).unwrap_or_default();
         parts.push(PreviewPart::new("tool", name, &tool.to_string()));
     }
-    for ((name, _), block) in system_parts
+    let tool_sizes = parts
         .iter()
-        .zip(system.as_array().into_iter().flatten())
-    {
+        .map(|part| (part.name.clone(), part.bytes))
+        .collect();
+    for ((name, _), block) in system_parts.iter().zip(list("system")) {
         parts.push(PreviewPart::new("system", name, &block.to_string()));
     }
     if !conversation.fixed.prompt.memory.is_empty() {
@@ -187,8 +178,7 @@ pub async fn preview(
             skipped.push((file.path.display().to_string(), file.why.clone()));
         }
     }
-    let messages = messages.as_array().into_iter().flatten();
-    for (number, message) in messages.enumerate() {
+    for (number, message) in list("messages").enumerate() {
         let role = message.get("role").and_then(Value::as_str);
         let name = format!("{} {}", number + 1, role.unwrap_or_default());
         parts.push(PreviewPart::new("message", name, &message.to_string()));
