@@ -5,7 +5,7 @@ use lathe_model::catalog::tables;
 use lathe_model::discovery::{self, Discovered};
 use lathe_model::key_store::KeyStore;
 pub use lathe_model::key_store::Place;
-use lathe_model::providers::{Entry, Kind};
+use lathe_model::providers::{Kind, ProviderEntry};
 use lathe_model::trial::{self, Trial};
 use lathe_model::{
     AnthropicConfig, AnthropicProvider, Catalog, ModelError, ModelInfo, Provider, Router,
@@ -228,7 +228,7 @@ impl Overview {
     /// The models of all providers that could be used: servers are asked, others are listed by what is known.
     pub async fn list(&self) -> (Vec<Listed>, Vec<String>) {
         let network = lathe_net::Network::of(&self.environment);
-        let entries: Vec<&Entry> = self
+        let entries: Vec<&ProviderEntry> = self
             .catalog
             .providers()
             .entries()
@@ -258,7 +258,7 @@ impl Overview {
         (listed, warnings)
     }
 
-    fn is_usable(&self, entry: &Entry) -> bool {
+    fn is_usable(&self, entry: &ProviderEntry) -> bool {
         match entry.kind {
             Kind::Bedrock | Kind::Vertex => entry.declared,
             _ => {
@@ -267,7 +267,7 @@ impl Overview {
         }
     }
 
-    fn add(&self, entry: &Entry, found: &Discovered, listed: &mut Vec<Listed>) {
+    fn add(&self, entry: &ProviderEntry, found: &Discovered, listed: &mut Vec<Listed>) {
         let mut providers = (**self.catalog.providers()).clone();
         for (model, facts) in &found.models {
             providers.discovered(&entry.name, model, facts);
@@ -332,7 +332,7 @@ impl Overview {
     pub async fn offers(&self) -> (Vec<Listed>, Vec<String>) {
         let network = lathe_net::Network::of(&self.environment);
         let providers = self.catalog.providers();
-        let local: Vec<&Entry> = providers
+        let local: Vec<&ProviderEntry> = providers
             .entries()
             .filter(|entry| entry.is_local() && self.is_usable(entry))
             .collect();

@@ -371,7 +371,7 @@ impl Server {
             if self.is_asked() {
                 self.pull(path, limit, cancel).await
             } else {
-                self.heard(path, shown).await;
+                self.reports_settled(path, shown).await;
                 true
             }
         };
@@ -411,7 +411,7 @@ impl Server {
     }
 
     /// Waits for the server's own report and until no more follow.
-    async fn heard(&self, path: &Path, shown: &Shown) {
+    async fn reports_settled(&self, path: &Path, shown: &Shown) {
         let mut changes = self.inbox.changes();
         loop {
             let reported = !shown.news || self.inbox.was_reported(path, shown.mark, shown.version);

@@ -4,7 +4,7 @@
 //! `/api/ps` and `/api/show`, LM Studio `/api/v0/models`. All are asked at once, within a short limit: what isn't there
 //! doesn't answer.
 
-use crate::providers::{Entry, Kind, ModelFacts};
+use crate::providers::{Kind, ModelFacts, ProviderEntry};
 use lathe_net::{ClientOptions, Network, Reach};
 use lathe_settings::schema::PriceSettings;
 use reqwest::Client;
@@ -29,7 +29,11 @@ pub struct Discovered {
 }
 
 /// Asks one provider; `None` if it doesn't answer in time, or there is no way to ask.
-pub async fn ask(entry: &Entry, key: Option<&str>, network: &Network) -> Option<Discovered> {
+pub async fn ask(
+    entry: &ProviderEntry,
+    key: Option<&str>,
+    network: &Network,
+) -> Option<Discovered> {
     let limit = if entry.is_local() {
         LOCAL_LIMIT
     } else {
@@ -39,7 +43,11 @@ pub async fn ask(entry: &Entry, key: Option<&str>, network: &Network) -> Option<
     tokio::time::timeout(limit, asking).await.ok().flatten()
 }
 
-async fn ask_now(entry: &Entry, key: Option<&str>, network: &Network) -> Option<Discovered> {
+async fn ask_now(
+    entry: &ProviderEntry,
+    key: Option<&str>,
+    network: &Network,
+) -> Option<Discovered> {
     let base = Url::parse(entry.base_url.as_deref()?).ok()?;
     let options = ClientOptions {
         reach: Reach::by_scheme(&base),

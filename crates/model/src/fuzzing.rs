@@ -6,7 +6,7 @@ use crate::chat::Chat;
 use crate::cloud::translate::{Cloud, OnCloud};
 use crate::gemini::Gemini;
 use crate::provider::Transfer;
-use crate::providers::{Entry, Kind, ModelFacts};
+use crate::providers::{Kind, ModelFacts, ProviderEntry};
 use crate::request::ModelRequest;
 use crate::responses::Responses;
 use crate::text_calls::Mode;
@@ -92,7 +92,7 @@ fn prepared(translator: &dyn Translator) -> Box<dyn Decode> {
 
 fn decoder(family: u8) -> Box<dyn Decode> {
     let facts = Arc::new(|_: &str| ModelFacts::default());
-    let entry = |kind| Arc::new(Entry::new("house", kind, Some("http://h/v1")));
+    let entry = |kind| Arc::new(ProviderEntry::new("house", kind, Some("http://h/v1")));
     match family {
         b'r' => prepared(&Responses::new(entry(Kind::Responses), facts)),
         b'g' => prepared(&Gemini::new(entry(Kind::Gemini), facts)),

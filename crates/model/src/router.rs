@@ -13,7 +13,7 @@ use crate::cloud::translate::{Cloud, OnCloud};
 use crate::error::ModelError;
 use crate::gemini::Gemini;
 use crate::provider::{Provider, ResponseStream, Transfer};
-use crate::providers::{ANTHROPIC, Directory, Entry, KeySource, Kind, ModelFacts, values};
+use crate::providers::{ANTHROPIC, Directory, KeySource, Kind, ModelFacts, ProviderEntry, values};
 use crate::request::ModelRequest;
 use crate::responses::Responses;
 use crate::text_calls::prompt::Prompts;
@@ -191,7 +191,7 @@ impl Shared {
         Ok(Arc::clone(provider))
     }
 
-    fn connect(&self, entry: &Entry) -> Result<Arc<dyn Provider>, ModelError> {
+    fn connect(&self, entry: &ProviderEntry) -> Result<Arc<dyn Provider>, ModelError> {
         let entry = Arc::new(self.filled(entry)?);
         let catalog = Arc::clone(&self.catalog);
         let name = entry.name.clone();
@@ -224,7 +224,7 @@ impl Shared {
     }
 
     /// An entry with its variables filled in.
-    fn filled(&self, entry: &Entry) -> Result<Entry, ModelError> {
+    fn filled(&self, entry: &ProviderEntry) -> Result<ProviderEntry, ModelError> {
         let fill = |key: &str, text: &str| {
             values::filled(text, &self.environment).map_err(|unset| ModelError::MissingKey {
                 message: format!("providers.{}.{key}: {unset}", entry.name),
@@ -243,7 +243,7 @@ impl Shared {
         Ok(filled)
     }
 
-    fn key(&self, entry: &Entry) -> Result<CredentialSource, ModelError> {
+    fn key(&self, entry: &ProviderEntry) -> Result<CredentialSource, ModelError> {
         let given = |key: String| Credentials {
             api_key: Some(key),
             bearer: None,
@@ -285,7 +285,7 @@ impl Shared {
         self.keys.stored.as_ref().and_then(|stored| stored(name))
     }
 
-    fn key_source(&self, entry: &Entry) -> String {
+    fn key_source(&self, entry: &ProviderEntry) -> String {
         match &entry.key {
             KeySource::Helper(_) => "apiKeyHelper".to_owned(),
             KeySource::Variables(names) => {
@@ -304,7 +304,7 @@ impl Shared {
 
     fn connection(
         &self,
-        entry: &Entry,
+        entry: &ProviderEntry,
         endpoint: &str,
         authorizer: Option<Authorizer>,
     ) -> Result<Connection, ModelError> {
@@ -338,7 +338,7 @@ impl Shared {
         })
     }
 
-    fn bedrock(&self, entry: &Entry) -> Result<Arc<dyn Provider>, ModelError> {
+    fn bedrock(&self, entry: &ProviderEntry) -> Result<Arc<dyn Provider>, ModelError> {
         let cloud = &entry.cloud;
         let aws = Aws::new(
             &self.environment,
@@ -370,7 +370,7 @@ impl Shared {
         Ok(Arc::new(HttpProvider::new(connection, translator)))
     }
 
-    fn vertex(&self, entry: &Entry) -> Result<Arc<dyn Provider>, ModelError> {
+    fn vertex(&self, entry: &ProviderEntry) -> Result<Arc<dyn Provider>, ModelError> {
         let mut entry = entry.clone();
         let get = |variable| self.environment.get(variable).map(str::to_owned);
         let region = entry
@@ -421,7 +421,7 @@ impl Shared {
     }
 
     /// The address of Foundry, from its variables.
-    fn foundry(&self, entry: &Entry) -> Result<String, ModelError> {
+    fn foundry(&self, entry: &ProviderEntry) -> Result<String, ModelError> {
         if let Some(url) = self.environment.get(Variable::FoundryBaseUrl) {
             return Ok(url.to_owned());
         }
@@ -438,7 +438,7 @@ impl Shared {
         }
     }
 
-    fn anthropic(&self, entry: &Entry) -> Result<Arc<dyn Provider>, ModelError> {
+    fn anthropic(&self, entry: &ProviderEntry) -> Result<Arc<dyn Provider>, ModelError> {
         let key = self.key(entry)?;
         let config = AnthropicConfig {
             base_url: match &entry.base_url {
@@ -500,7 +500,7 @@ fn refuses_tools(error: &ModelError) -> bool {
 }
 
 /// The request as the provider gets it: with its own id of the model, and the fields that the user wants in it.
-fn rewritten(request: &ModelRequest, model: String, entry: Option<&Entry>) -> ModelRequest {
+fn rewritten(request: &ModelRequest, model: String, entry: Option<&ProviderEntry>) -> ModelRequest {
     let mut request = request.clone();
     request.model = model;
     if let Some(entry) = entry

@@ -326,16 +326,16 @@ impl Scenario {
 /// The replies that are left.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
-    entries: Vec<Entry>,
+    entries: Vec<ReplyEntry>,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct ReplyEntry {
     reply: Reply,
     used: usize,
 }
 
-impl Entry {
+impl ReplyEntry {
     fn left(&self) -> bool {
         match self.reply.repeat {
             Repeat::Once => self.used == 0,
@@ -355,7 +355,7 @@ impl Entry {
 
 impl Queue {
     pub(crate) fn push(&mut self, reply: Reply) {
-        self.entries.push(Entry { reply, used: 0 });
+        self.entries.push(ReplyEntry { reply, used: 0 });
     }
 
     /// Takes the reply for a request.

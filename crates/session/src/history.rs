@@ -27,7 +27,7 @@ mod piece;
 mod view;
 
 use bytes::Bytes;
-use group::{Group, Heard};
+use group::{Group, UserSlot};
 use lathe_protocol::content::{Content, ContentBlock};
 use lathe_protocol::encoded::{EncodedMessage, EncodedMessages};
 use lathe_protocol::ids::{RecordId, ToolUseId};
@@ -522,7 +522,7 @@ impl History {
                 if self.rendered.is_empty() {
                     self.rendered.push(single_text(LOST_BEGINNING));
                 }
-                // What was heard before the words stays when the words change.
+                // What came before the words stays when the words change.
                 self.groups[index].first_message = Some(self.rendered.len());
                 let mut slots = spoken
                     .into_iter()
@@ -532,11 +532,11 @@ impl History {
             }
             run.extend(
                 self.groups[index]
-                    .heard()
+                    .user_message()
                     .into_iter()
-                    .map(|heard| match heard {
-                        Heard::Piece(piece) => Slot::User(index, piece),
-                        Heard::StandIn(piece) => Slot::StandIn(piece),
+                    .map(|slot| match slot {
+                        UserSlot::Piece(piece) => Slot::User(index, piece),
+                        UserSlot::StandIn(piece) => Slot::StandIn(piece),
                     }),
             );
         }

@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 /// Pages that were fetched a short time ago, by address.
 pub struct Cache<T> {
-    entries: Mutex<Vec<Entry<T>>>,
+    entries: Mutex<Vec<CacheEntry<T>>>,
     age: Duration,
     most: usize,
 }
 
-struct Entry<T> {
+struct CacheEntry<T> {
     key: String,
     value: Arc<T>,
     size: usize,
@@ -42,7 +42,7 @@ impl<T> Cache<T> {
 
     /// Keeps an entry, and drops others until there is room.
     pub fn put(&self, key: String, value: Arc<T>, size: usize, now: Instant) {
-        let size = size + key.len() + size_of::<Entry<T>>();
+        let size = size + key.len() + size_of::<CacheEntry<T>>();
         let mut entries = self.entries.lock();
         entries.retain(|entry| entry.key != key);
         if size > self.most {
@@ -52,7 +52,7 @@ impl<T> Cache<T> {
         while total > self.most && !entries.is_empty() {
             total -= entries.remove(0).size;
         }
-        entries.push(Entry {
+        entries.push(CacheEntry {
             key,
             value,
             size,

@@ -4,7 +4,7 @@
 //! agent starts and when it ends, whole each time, so that a session that is taken up after a crash
 //! knows each agent's state.
 
-use crate::agents::{Agents, Entry};
+use crate::agents::{AgentEntry, Agents};
 use lathe_protocol::ids::{RecordId, ToolUseId};
 use lathe_protocol::record::Record;
 use lathe_tools::host::AgentStatus;
@@ -56,7 +56,7 @@ pub(crate) struct Meta {
 }
 
 impl Meta {
-    pub(crate) fn of(entry: &Entry) -> Self {
+    pub(crate) fn of(entry: &AgentEntry) -> Self {
         let state = entry.state();
         let usage = entry.usage();
         Self {
@@ -93,7 +93,7 @@ impl Meta {
 
 impl Agents {
     /// Keeps an agent's state. A full disk must not end an agent, so trouble is only noted.
-    pub(crate) fn keep(&self, entry: &Entry) {
+    pub(crate) fn keep(&self, entry: &AgentEntry) {
         let Some(options) = &self.writer else { return };
         let meta = Meta::of(entry);
         let path = self.paths.agent_meta(&entry.id);
@@ -111,7 +111,7 @@ impl Agents {
     }
 
     /// Writes to an agent's output.
-    pub(crate) fn note_output(entry: &Entry, text: &str) {
+    pub(crate) fn note_output(entry: &AgentEntry, text: &str) {
         use std::io::Write as _;
         use std::os::unix::fs::OpenOptionsExt as _;
         if let Some(folder) = entry.output_file.parent() {

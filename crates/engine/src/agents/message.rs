@@ -4,7 +4,7 @@ use crate::agents::order::{add_hooks, child_token, new_worktree, order_prompt};
 use crate::agents::run::Ready;
 use crate::agents::start::{self, Start, StartFrom};
 use crate::agents::worktree::Worktree;
-use crate::agents::{Entry, NewEntry, State};
+use crate::agents::{AgentEntry, NewAgent, State};
 use crate::context::git::Git;
 use crate::conversation::ConversationShared;
 use lathe_extensions::AgentDefinition;
@@ -72,7 +72,7 @@ pub(super) async fn send_message(
 }
 
 /// Gives a working agent a message. Returns whether it works.
-fn deliver(shared: &ConversationShared, entry: &Entry, message: &str) -> bool {
+fn deliver(shared: &ConversationShared, entry: &AgentEntry, message: &str) -> bool {
     let from = shared.role.place().map_or_else(
         || "the agent that started you".to_owned(),
         |place| format!("agent {}", place.id),
@@ -90,7 +90,7 @@ fn deliver(shared: &ConversationShared, entry: &Entry, message: &str) -> bool {
 /// Wakes an agent that is over: the same agent, with all it knew, in the background.
 async fn wake(
     shared: &Arc<ConversationShared>,
-    old: &Arc<Entry>,
+    old: &Arc<AgentEntry>,
     message: &str,
     call: &CallContext,
 ) -> Result<String, ToolError> {
@@ -148,7 +148,7 @@ async fn wake(
 /// The definition of an agent that is woken; `None` for a fork.
 fn definition_again(
     shared: &ConversationShared,
-    old: &Entry,
+    old: &AgentEntry,
 ) -> Result<Option<AgentDefinition>, ToolError> {
     let catalog = shared.session.agents.catalog();
     let definition = catalog.get(&old.agent_type).cloned();
@@ -164,11 +164,11 @@ fn definition_again(
 /// The entry of an agent that is woken.
 fn entry_again(
     shared: &ConversationShared,
-    old: &Entry,
+    old: &AgentEntry,
     state: &State,
     call: &CallContext,
-) -> Arc<Entry> {
-    let entry = Entry::new(NewEntry {
+) -> Arc<AgentEntry> {
+    let entry = AgentEntry::new(NewAgent {
         id: old.id.clone(),
         name: old.name.clone(),
         agent_type: old.agent_type.clone(),
@@ -201,7 +201,7 @@ struct Folder {
 }
 
 /// Finds the worktree of an agent that is woken, or makes a new one if it was removed because it was empty.
-async fn folder_again(shared: &ConversationShared, entry: &Entry, state: &State) -> Folder {
+async fn folder_again(shared: &ConversationShared, entry: &AgentEntry, state: &State) -> Folder {
     if let Some(path) = &state.worktree {
         let here = shared.tools.working_folder.read().clone();
         let taken = match Git::new(&shared.permissions.snapshot(), &here) {
@@ -255,7 +255,7 @@ async fn folder_again(shared: &ConversationShared, entry: &Entry, state: &State)
 /// The history of an agent: its transcript, after its parent's up to where a fork began.
 async fn history(
     shared: &Arc<ConversationShared>,
-    entry: &Entry,
+    entry: &AgentEntry,
     forked_from: Option<RecordId>,
 ) -> Result<Vec<Arc<lathe_protocol::record::Record>>, ToolError> {
     if shared.session.agents.writer.is_none() {

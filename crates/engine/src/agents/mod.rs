@@ -101,7 +101,7 @@ pub(crate) struct AgentPlace {
     /// The main conversation.
     pub(crate) root: Weak<ConversationShared>,
     /// Its entry.
-    pub(crate) entry: Arc<Entry>,
+    pub(crate) entry: Arc<AgentEntry>,
 }
 
 /// The configuration that agents of a conversation start with.
@@ -119,12 +119,12 @@ pub(crate) struct Seed {
 
 /// The agents of a session.
 pub(crate) struct Agents {
-    entries: Mutex<Vec<Arc<Entry>>>,
+    entries: Mutex<Vec<Arc<AgentEntry>>>,
     catalog: RwLock<Arc<AgentCatalog>>,
     /// The definitions that the main conversation's model knows of.
     told: Mutex<Arc<AgentCatalog>>,
     /// Agents of an earlier run whose end goes to the model with the next prompt.
-    untold: Mutex<Vec<Arc<Entry>>>,
+    untold: Mutex<Vec<Arc<AgentEntry>>>,
     pub(crate) paths: SessionPaths,
     /// How their transcripts are written; `None` writes none.
     pub(crate) writer: Option<WriterOptions>,
@@ -203,7 +203,7 @@ impl Agents {
     }
 
     /// The agent of an id or a name; of several with one name the newest.
-    pub(crate) fn find(&self, id: &str) -> Option<Arc<Entry>> {
+    pub(crate) fn find(&self, id: &str) -> Option<Arc<AgentEntry>> {
         let entries = self.entries.lock();
         entries
             .iter()
@@ -217,19 +217,19 @@ impl Agents {
             .cloned()
     }
 
-    pub(crate) fn all(&self) -> Vec<Arc<Entry>> {
+    pub(crate) fn all(&self) -> Vec<Arc<AgentEntry>> {
         self.entries.lock().clone()
     }
 
     /// Takes a new agent in, if there is room for one more.
-    fn admit(&self, entry: Arc<Entry>) -> Result<(), AgentError> {
+    fn admit(&self, entry: Arc<AgentEntry>) -> Result<(), AgentError> {
         let mut entries = self.entries.lock();
         Self::room(&entries)?;
         entries.push(entry);
         Ok(())
     }
 
-    fn room(entries: &[Arc<Entry>]) -> Result<(), AgentError> {
+    fn room(entries: &[Arc<AgentEntry>]) -> Result<(), AgentError> {
         let live = entries.iter().filter(|entry| entry.is_running()).count();
         if live >= MOST_LIVE {
             return Err(AgentError::TooMany);
@@ -238,7 +238,7 @@ impl Agents {
     }
 
     /// Puts an agent that is woken in the place of what it was.
-    fn replace(&self, old: &Arc<Entry>, new: Arc<Entry>) -> Result<(), AgentError> {
+    fn replace(&self, old: &Arc<AgentEntry>, new: Arc<AgentEntry>) -> Result<(), AgentError> {
         let mut entries = self.entries.lock();
         Self::room(&entries)?;
         match entries.iter_mut().find(|entry| Arc::ptr_eq(entry, old)) {
@@ -251,7 +251,7 @@ impl Agents {
     }
 
     /// Takes that back: it could not be woken.
-    fn put_back(&self, new: &Arc<Entry>, old: Arc<Entry>) {
+    fn put_back(&self, new: &Arc<AgentEntry>, old: Arc<AgentEntry>) {
         let mut entries = self.entries.lock();
         if let Some(place) = entries.iter_mut().find(|entry| Arc::ptr_eq(entry, new)) {
             *place = old;
@@ -259,7 +259,7 @@ impl Agents {
     }
 
     /// Takes an agent of an earlier run of the session in.
-    fn remember(&self, entry: Arc<Entry>) {
+    fn remember(&self, entry: Arc<AgentEntry>) {
         self.entries.lock().push(entry);
     }
 
@@ -304,7 +304,7 @@ impl Agents {
 }
 
 /// One agent.
-pub(crate) struct Entry {
+pub(crate) struct AgentEntry {
     pub(crate) id: AgentId,
     pub(crate) name: Option<String>,
     pub(crate) agent_type: String,
@@ -346,7 +346,7 @@ pub(crate) struct State {
 }
 
 /// The facts of a new agent.
-pub(crate) struct NewEntry {
+pub(crate) struct NewAgent {
     pub(crate) id: AgentId,
     pub(crate) name: Option<String>,
     pub(crate) agent_type: String,
@@ -360,8 +360,8 @@ pub(crate) struct NewEntry {
     pub(crate) status: AgentStatus,
 }
 
-impl Entry {
-    pub(crate) fn new(new: NewEntry) -> Arc<Self> {
+impl AgentEntry {
+    pub(crate) fn new(new: NewAgent) -> Arc<Self> {
         let running = new.status == AgentStatus::Running;
         Arc::new(Self {
             id: new.id,

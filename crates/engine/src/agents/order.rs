@@ -3,7 +3,7 @@
 use crate::agents::run::{self, Ready};
 use crate::agents::start::{self, Start, StartFrom};
 use crate::agents::worktree::{Worktree, WorktreeError};
-use crate::agents::{Entry, ForkPoint, MOST_DEPTH, NewEntry, fork, listed};
+use crate::agents::{AgentEntry, ForkPoint, MOST_DEPTH, NewAgent, fork, listed};
 use crate::context::git::Git;
 use crate::conversation::ConversationShared;
 use crate::turn::models;
@@ -149,7 +149,7 @@ pub(super) async fn run_agent(
 }
 
 /// Lets an agent continue without its call. From now on there is no user to ask for it.
-fn send_to_background(shared: &Arc<ConversationShared>, entry: &Entry) {
+fn send_to_background(shared: &Arc<ConversationShared>, entry: &AgentEntry) {
     entry.set_background();
     // Faces that keep a list of what works in the background learn of it as of one that began there.
     let root = shared.root();
@@ -174,7 +174,7 @@ fn new_entry(
     definition: Option<&AgentDefinition>,
     background: bool,
     call: &CallContext,
-) -> Arc<Entry> {
+) -> Arc<AgentEntry> {
     let unique: String = RecordId::random()
         .to_string()
         .chars()
@@ -182,7 +182,7 @@ fn new_entry(
         .take(16)
         .collect();
     let id = AgentId(format!("a{unique}"));
-    Entry::new(NewEntry {
+    AgentEntry::new(NewAgent {
         output_file: shared
             .tools
             .results_folder
@@ -204,7 +204,7 @@ async fn start_agent(
     shared: &Arc<ConversationShared>,
     order: &AgentOrder,
     definition: Option<&AgentDefinition>,
-    entry: &Arc<Entry>,
+    entry: &Arc<AgentEntry>,
     call: &CallContext,
 ) -> Result<(), ToolError> {
     let turn = shared.role.place().map_or(call.turn, |place| place.turn);
@@ -287,7 +287,7 @@ async fn start_agent(
 /// Makes an agent's worktree, from where its parent stands.
 pub(super) async fn new_worktree(
     shared: &ConversationShared,
-    entry: &Entry,
+    entry: &AgentEntry,
 ) -> Result<Worktree, WorktreeError> {
     let folder = shared.tools.working_folder.read().clone();
     let settings = shared

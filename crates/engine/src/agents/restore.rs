@@ -6,7 +6,7 @@
 
 use crate::agents::disk::Meta;
 use crate::agents::worktree::{Conclusion, Worktree};
-use crate::agents::{Agents, Entry, NewEntry};
+use crate::agents::{AgentEntry, Agents, NewAgent};
 use crate::context::git::Git;
 use lathe_protocol::ids::AgentId;
 use lathe_tools::host::AgentStatus;
@@ -87,8 +87,13 @@ impl Agents {
         (text, interrupted)
     }
 
-    fn take_up(&self, id: AgentId, meta: &Meta, results_folder: &Path) -> std::sync::Arc<Entry> {
-        let entry = Entry::new(NewEntry {
+    fn take_up(
+        &self,
+        id: AgentId,
+        meta: &Meta,
+        results_folder: &Path,
+    ) -> std::sync::Arc<AgentEntry> {
+        let entry = AgentEntry::new(NewAgent {
             output_file: results_folder.join(format!("agent-{id}.output")),
             id,
             name: meta.name.clone(),
@@ -126,7 +131,7 @@ async fn conclude(git: &Git, path: &Path) -> Option<String> {
     }
 }
 
-fn told(untold: &[std::sync::Arc<Entry>]) -> Option<String> {
+fn told(untold: &[std::sync::Arc<AgentEntry>]) -> Option<String> {
     if untold.is_empty() {
         return None;
     }

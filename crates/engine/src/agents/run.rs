@@ -2,7 +2,7 @@
 
 use crate::agents::notice::{self, Notice};
 use crate::agents::worktree::{Conclusion, Worktree};
-use crate::agents::{Agents, Entry};
+use crate::agents::{AgentEntry, Agents};
 use crate::call::panic_message;
 use crate::conversation::records::reminder;
 use crate::conversation::{Conversation, ConversationShared, RunningTurn};
@@ -28,7 +28,7 @@ const MOST_ACTIONS: usize = 200;
 
 /// An agent that is ready to run.
 pub(crate) struct Ready {
-    pub(crate) entry: Arc<Entry>,
+    pub(crate) entry: Arc<AgentEntry>,
     pub(crate) conversation: Conversation,
     pub(crate) stream: EventStream,
     /// The conversation that started it.
@@ -115,7 +115,7 @@ impl Ready {
 async fn connect_servers(
     conversation: &Conversation,
     root: &Arc<ConversationShared>,
-    entry: &Entry,
+    entry: &AgentEntry,
     definition: Option<&AgentDefinition>,
 ) -> AgentServers {
     let mut servers = AgentServers::default();
@@ -149,7 +149,7 @@ fn brief(conversation: &mut Conversation, briefing: Option<String>, servers: &Ag
 }
 
 /// Runs an agent's turns. A panic is a failure of the agent.
-async fn work(conversation: &mut Conversation, entry: &Arc<Entry>, prompt: Prompt) -> Ended {
+async fn work(conversation: &mut Conversation, entry: &Arc<AgentEntry>, prompt: Prompt) -> Ended {
     let working = AssertUnwindSafe(converse(conversation, entry, prompt)).catch_unwind();
     working.await.unwrap_or_else(|panic| {
         let message = panic_message(panic.as_ref());
@@ -174,7 +174,7 @@ impl Resources {
         self,
         conversation: &Conversation,
         parent: &ConversationShared,
-        entry: &Entry,
+        entry: &AgentEntry,
     ) {
         entry.cancel.cancel();
         stop_shells(&conversation.shared, entry).await;
@@ -199,7 +199,7 @@ impl Resources {
 }
 
 /// Reports the last usage and closes the transcript.
-async fn close(conversation: &mut Conversation, root: &ConversationShared, entry: &Entry) {
+async fn close(conversation: &mut Conversation, root: &ConversationShared, entry: &AgentEntry) {
     conversation.pass_usage_on();
     if let Err(error) = conversation.transcript.close().await {
         root.events.notice(
@@ -238,7 +238,7 @@ fn finish(
     agents: &Agents,
     root: &Arc<ConversationShared>,
     parent: &Arc<ConversationShared>,
-    entry: &Arc<Entry>,
+    entry: &Arc<AgentEntry>,
     status: AgentStatus,
 ) {
     let view = entry.view();
@@ -299,7 +299,7 @@ fn ended_words(status: AgentStatus) -> &'static str {
     }
 }
 
-pub(crate) fn started(entry: &Entry) -> TaskNotice {
+pub(crate) fn started(entry: &AgentEntry) -> TaskNotice {
     let mut extra = lathe_protocol::Extra::new();
     extra.insert("subagent_type".to_owned(), entry.agent_type.as_str().into());
     extra.insert("prompt".to_owned(), entry.prompt.as_str().into());
@@ -314,7 +314,11 @@ pub(crate) fn started(entry: &Entry) -> TaskNotice {
 }
 
 /// Runs turns until there is nothing left to do.
-async fn converse(conversation: &mut Conversation, entry: &Arc<Entry>, first: Prompt) -> Ended {
+async fn converse(
+    conversation: &mut Conversation,
+    entry: &Arc<AgentEntry>,
+    first: Prompt,
+) -> Ended {
     let shared = conversation.shared.clone();
     let context = shared.hooks.subagent_start(&entry.cancel).await;
     if !context.is_empty() {
@@ -399,7 +403,7 @@ fn reason_of(reason: TerminalReason, why: &str) -> String {
 
 /// The next thing to do: a message, or the end of something that it started. `None` when there is
 /// nothing, or it was stopped.
-async fn next(shared: &Arc<ConversationShared>, entry: &Arc<Entry>) -> Option<Prompt> {
+async fn next(shared: &Arc<ConversationShared>, entry: &Arc<AgentEntry>) -> Option<Prompt> {
     loop {
         {
             // Held, so that no message slips in between the look and the end.
@@ -427,7 +431,7 @@ async fn next(shared: &Arc<ConversationShared>, entry: &Arc<Entry>) -> Option<Pr
 }
 
 /// Ends the commands that an agent left running.
-async fn stop_shells(shared: &ConversationShared, entry: &Entry) {
+async fn stop_shells(shared: &ConversationShared, entry: &AgentEntry) {
     let calls = entry.state().calls;
     let background = shared.tools.shell.background();
     for command in background.list() {
@@ -441,7 +445,7 @@ async fn stop_shells(shared: &ConversationShared, entry: &Entry) {
     }
 }
 
-fn usage_of(conversation: &Conversation, entry: &Entry) -> lathe_protocol::event::TaskUsage {
+fn usage_of(conversation: &Conversation, entry: &AgentEntry) -> lathe_protocol::event::TaskUsage {
     let mut usage = entry.usage();
     usage.total_tokens = conversation.ledger.totals().tokens();
     usage
@@ -452,7 +456,7 @@ async fn forward(
     mut stream: EventStream,
     root: Weak<ConversationShared>,
     agent: Weak<ConversationShared>,
-    entry: Arc<Entry>,
+    entry: Arc<AgentEntry>,
     actions: Arc<Mutex<Vec<(String, Value)>>>,
 ) {
     while let Some(event) = stream.next().await {
@@ -509,7 +513,7 @@ async fn forward(
 }
 
 /// Keeps an agent's words in its output, and its calls for the review.
-fn note(entry: &Entry, record: &MessageRecord, actions: &Mutex<Vec<(String, Value)>>) {
+fn note(entry: &AgentEntry, record: &MessageRecord, actions: &Mutex<Vec<(String, Value)>>) {
     if record.is_meta || record.is_prompt() {
         return;
     }

@@ -6,7 +6,9 @@
 
 use crate::agents::fork;
 use crate::agents::worktree::Worktree;
-use crate::agents::{AgentError, AgentPlace, Entry, ForkPoint, Host, Seed, ToolFilter, listed};
+use crate::agents::{
+    AgentEntry, AgentError, AgentPlace, ForkPoint, Host, Seed, ToolFilter, listed,
+};
 use crate::context::prompt::PromptParts;
 use crate::conversation::hook_points::HookPoints;
 use crate::conversation::language::Language;
@@ -45,7 +47,7 @@ pub(crate) enum StartFrom {
 /// An agent to be built.
 pub(crate) struct Start<'a> {
     pub(crate) parent: &'a Arc<ConversationShared>,
-    pub(crate) entry: &'a Arc<Entry>,
+    pub(crate) entry: &'a Arc<AgentEntry>,
     /// Who it is; a fork has no definition.
     pub(crate) definition: Option<&'a AgentDefinition>,
     pub(crate) model: String,
@@ -179,7 +181,7 @@ fn take_start(conversation: &mut Conversation, parent: &ConversationShared, hist
 fn hooks(
     parent: &ConversationShared,
     root: &ConversationShared,
-    entry: &Entry,
+    entry: &AgentEntry,
     tools: &Arc<ToolContext>,
     permissions: &Arc<Permissions>,
     events: &EventSink,
@@ -252,7 +254,7 @@ fn own_instructions(
 
 fn transcript(
     parent: &ConversationShared,
-    entry: &Entry,
+    entry: &AgentEntry,
     history: &StartFrom,
 ) -> Result<TranscriptWriter, AgentError> {
     let path = parent.session.agents.paths.agent_transcript(&entry.id);

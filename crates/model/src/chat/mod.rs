@@ -14,7 +14,7 @@ pub(crate) use encode::{
 use crate::body::RequestBody;
 use crate::error::ModelError;
 use crate::provider::Transfer;
-use crate::providers::{Entry, ModelFacts, Quirks, ReasoningField, quirks_of};
+use crate::providers::{ModelFacts, ProviderEntry, Quirks, ReasoningField, quirks_of};
 use crate::request::ModelRequest;
 use crate::wire::cache::Translations;
 use crate::wire::calls::CallIds;
@@ -46,7 +46,7 @@ pub(crate) struct Learned {
 
 /// The translator for one provider.
 pub(crate) struct Chat {
-    entry: Arc<Entry>,
+    entry: Arc<ProviderEntry>,
     facts: FactsOf,
     learned: Arc<Mutex<Learned>>,
     messages: Translations<Encoded>,
@@ -55,7 +55,7 @@ pub(crate) struct Chat {
 }
 
 impl Chat {
-    pub(crate) fn new(entry: Arc<Entry>, facts: FactsOf) -> Self {
+    pub(crate) fn new(entry: Arc<ProviderEntry>, facts: FactsOf) -> Self {
         Self {
             entry,
             facts,

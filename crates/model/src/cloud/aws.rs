@@ -38,12 +38,12 @@ pub(crate) struct Aws {
     seen: Mutex<Vec<String>>,
 }
 
-struct Found {
+struct FoundCredentials {
     keys: AwsKeys,
     lifetime: Duration,
 }
 
-impl Found {
+impl FoundCredentials {
     fn lasting(keys: AwsKeys) -> Self {
         Self {
             keys,
@@ -200,7 +200,7 @@ impl Aws {
         Ok(found.keys)
     }
 
-    async fn find(&self) -> Result<Found, ModelError> {
+    async fn find(&self) -> Result<FoundCredentials, ModelError> {
         let get = |name: &str| self.environment.foreign(name).map(str::to_owned);
         if let Some(command) = &self.keys_of.aws_export {
             return self.exported(command).await;
@@ -229,16 +229,20 @@ impl Aws {
         }
     }
 
-    fn of_environment(&self) -> Option<Found> {
+    fn of_environment(&self) -> Option<FoundCredentials> {
         let get = |name: &str| self.environment.foreign(name).map(str::to_owned);
-        Some(Found::lasting(AwsKeys {
+        Some(FoundCredentials::lasting(AwsKeys {
             access: get("AWS_ACCESS_KEY_ID")?,
             secret: get("AWS_SECRET_ACCESS_KEY")?,
             token: get("AWS_SESSION_TOKEN"),
         }))
     }
 
-    async fn of_profile(&self, profile: &str, depth: usize) -> Result<Option<Found>, ModelError> {
+    async fn of_profile(
+        &self,
+        profile: &str,
+        depth: usize,
+    ) -> Result<Option<FoundCredentials>, ModelError> {
         let get = |name: &str| self.profiles.get(profile, name);
         if depth > 4 {
             return Err(trouble(&format!(
@@ -277,22 +281,22 @@ impl Aws {
         Ok(None)
     }
 
-    fn static_keys(&self, profile: &str) -> Option<Found> {
+    fn static_keys(&self, profile: &str) -> Option<FoundCredentials> {
         let get = |name: &str| self.profiles.get(profile, name).map(str::to_owned);
-        Some(Found::lasting(AwsKeys {
+        Some(FoundCredentials::lasting(AwsKeys {
             access: get("aws_access_key_id")?,
             secret: get("aws_secret_access_key")?,
             token: get("aws_session_token"),
         }))
     }
 
-    async fn process(&self, command: &str) -> Result<Found, ModelError> {
+    async fn process(&self, command: &str) -> Result<FoundCredentials, ModelError> {
         let value = self.printed("credential_process", command).await?;
         of_json(&value, "AccessKeyId", "SecretAccessKey", "SessionToken")
     }
 
     /// The credentials printed by a command from settings, in the format of AWS STS or of `credential_process`.
-    async fn exported(&self, command: &str) -> Result<Found, ModelError> {
+    async fn exported(&self, command: &str) -> Result<FoundCredentials, ModelError> {
         let value = self.printed("awsCredentialExport", command).await?;
         let keys = value.get("Credentials").unwrap_or(&value);
         of_json(keys, "AccessKeyId", "SecretAccessKey", "SessionToken")
@@ -308,7 +312,7 @@ impl Aws {
         serde_json::from_str(&text).map_err(|_| trouble(&format!("{name} did not print JSON")))
     }
 
-    async fn single_sign_on(&self, profile: &str) -> Result<Found, ModelError> {
+    async fn single_sign_on(&self, profile: &str) -> Result<FoundCredentials, ModelError> {
         let sso = |name: &str| self.profiles.sso(profile, name);
         let missing = |name: &str| trouble(&format!("profile {profile} has no {name}"));
         let region = sso("sso_region").ok_or_else(|| missing("sso_region"))?;
@@ -368,7 +372,12 @@ impl Aws {
             )
     }
 
-    async fn assume(&self, keys: &AwsKeys, role: &str, profile: &str) -> Result<Found, ModelError> {
+    async fn assume(
+        &self,
+        keys: &AwsKeys,
+        role: &str,
+        profile: &str,
+    ) -> Result<FoundCredentials, ModelError> {
         let get = |name: &str| self.profiles.get(profile, name);
         let mut url = Url::parse(&self.sts()).map_err(|error| trouble(&error.to_string()))?;
         url.query_pairs_mut()
@@ -404,7 +413,7 @@ impl Aws {
         of_xml(&self.get(url.as_str(), &headers).await?)
     }
 
-    async fn web_identity(&self, file: &str, role: &str) -> Result<Found, ModelError> {
+    async fn web_identity(&self, file: &str, role: &str) -> Result<FoundCredentials, ModelError> {
         let token = std::fs::read_to_string(file)
             .map_err(|error| trouble(&format!("{file} can't be read: {error}")))?;
         note(&self.seen, token.trim());
@@ -422,7 +431,7 @@ impl Aws {
         of_xml(&text(sent).await?)
     }
 
-    async fn container(&self) -> Result<Option<Found>, ModelError> {
+    async fn container(&self) -> Result<Option<FoundCredentials>, ModelError> {
         let get = |name: &str| self.environment.foreign(name);
         let url = match (
             get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"),
@@ -445,7 +454,7 @@ impl Aws {
         of_json(&value, "AccessKeyId", "SecretAccessKey", "Token").map(Some)
     }
 
-    async fn instance(&self) -> Option<Found> {
+    async fn instance(&self) -> Option<FoundCredentials> {
         let get = |name: &str| self.environment.foreign(name);
         if get("AWS_EC2_METADATA_DISABLED") == Some("true") {
             return None;
@@ -508,7 +517,12 @@ fn header(text: &str) -> Result<HeaderValue, ModelError> {
     HeaderValue::try_from(text).map_err(|error| trouble(&error.to_string()))
 }
 
-fn of_json(value: &Value, access: &str, secret: &str, token: &str) -> Result<Found, ModelError> {
+fn of_json(
+    value: &Value,
+    access: &str,
+    secret: &str,
+    token: &str,
+) -> Result<FoundCredentials, ModelError> {
     let text = |name: &str| value[name].as_str().map(str::to_owned);
     let (Some(access), Some(secret)) = (text(access), text(secret)) else {
         return Err(trouble("the answer has no keys"));
@@ -517,7 +531,7 @@ fn of_json(value: &Value, access: &str, secret: &str, token: &str) -> Result<Fou
     let of_milliseconds = value["expiration"]
         .as_i64()
         .and_then(|milliseconds| jiff::Timestamp::from_millisecond(milliseconds).ok());
-    Ok(Found {
+    Ok(FoundCredentials {
         keys: AwsKeys {
             access,
             secret,
@@ -534,13 +548,13 @@ fn lifetime(ends: Option<jiff::Timestamp>) -> Duration {
         .map_or(LIFETIME, Duration::from_secs)
 }
 
-fn of_xml(text: &str) -> Result<Found, ModelError> {
+fn of_xml(text: &str) -> Result<FoundCredentials, ModelError> {
     let (Some(access), Some(secret)) = (tag(text, "AccessKeyId"), tag(text, "SecretAccessKey"))
     else {
         return Err(trouble("the answer of STS has no keys"));
     };
     let ends = tag(text, "Expiration").and_then(|text| text.parse().ok());
-    Ok(Found {
+    Ok(FoundCredentials {
         keys: AwsKeys {
             access: access.to_owned(),
             secret: secret.to_owned(),

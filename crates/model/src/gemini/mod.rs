@@ -9,7 +9,7 @@ use crate::body::RequestBody;
 use crate::chat::FactsOf;
 use crate::error::ModelError;
 use crate::provider::Transfer;
-use crate::providers::Entry;
+use crate::providers::ProviderEntry;
 use crate::request::ModelRequest;
 use crate::wire::cache::Translations;
 use crate::wire::calls::CallIds;
@@ -23,7 +23,7 @@ pub(crate) const SIGNATURE: &str = "gemini:";
 
 /// The translator for one provider.
 pub(crate) struct Gemini {
-    entry: Arc<Entry>,
+    entry: Arc<ProviderEntry>,
     facts: FactsOf,
     messages: Translations<encode::Encoded>,
     tools: Translations<encode::Tools>,
@@ -32,7 +32,7 @@ pub(crate) struct Gemini {
 }
 
 impl Gemini {
-    pub(crate) fn new(entry: Arc<Entry>, facts: FactsOf) -> Self {
+    pub(crate) fn new(entry: Arc<ProviderEntry>, facts: FactsOf) -> Self {
         Self {
             entry,
             facts,

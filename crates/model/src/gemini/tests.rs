@@ -9,7 +9,7 @@ use lathe_protocol::message::{AssistantMessage, Role, StopReason};
 use serde_json::{Value, json};
 
 fn translator() -> Gemini {
-    let entry = Entry::new("house", Kind::Gemini, Some("http://h/v1beta"));
+    let entry = ProviderEntry::new("house", Kind::Gemini, Some("http://h/v1beta"));
     Gemini::new(Arc::new(entry), Arc::new(|_| ModelFacts::default()))
 }
 

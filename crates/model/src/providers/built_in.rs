@@ -1,6 +1,6 @@
 //! The providers that need no declaration: a key variable is enough, or a server on this machine.
 
-use super::entry::{Entry, KeySource, Kind};
+use super::entry::{KeySource, Kind, ProviderEntry};
 use std::collections::BTreeMap;
 
 type Row = (
@@ -90,11 +90,11 @@ const TABLE: [Row; 16] = [
     ("vllm", Kind::Chat, Some("http://localhost:8000/v1"), &[]),
 ];
 
-pub(super) fn entries() -> BTreeMap<String, Entry> {
+pub(super) fn entries() -> BTreeMap<String, ProviderEntry> {
     TABLE
         .iter()
         .map(|(name, kind, url, variables)| {
-            let mut entry = Entry::new(name, *kind, *url);
+            let mut entry = ProviderEntry::new(name, *kind, *url);
             if !variables.is_empty() {
                 entry.key = KeySource::Variables(variables.iter().map(|&it| it.into()).collect());
                 entry.needs_key = true;

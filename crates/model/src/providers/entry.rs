@@ -75,7 +75,7 @@ pub enum KeySource {
 
 /// A provider, as declared or built in.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Entry {
+pub struct ProviderEntry {
     /// Its name.
     pub name: String,
     /// Its protocol.
@@ -193,7 +193,7 @@ impl ModelFacts {
     }
 }
 
-impl Entry {
+impl ProviderEntry {
     /// An entry with nothing but a name, a kind and an address.
     #[must_use]
     pub fn new(name: &str, kind: Kind, base_url: Option<&str>) -> Self {

@@ -9,7 +9,7 @@ mod entry;
 mod quirks;
 pub mod values;
 
-pub use entry::{Entry, KeySource, Kind, ModelFacts};
+pub use entry::{KeySource, Kind, ModelFacts, ProviderEntry};
 pub use quirks::{EffortField, Quirks, ReasoningField, of as quirks_of};
 
 use lathe_settings::schema::{ProviderSettings, Settings};
@@ -22,7 +22,7 @@ pub const ANTHROPIC: &str = "anthropic";
 /// All providers by name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Directory {
-    entries: BTreeMap<String, Entry>,
+    entries: BTreeMap<String, ProviderEntry>,
     default: String,
 }
 
@@ -90,7 +90,7 @@ impl Directory {
                 continue;
             }
             foreign_keys(name, declared, &mut problems);
-            match Entry::merged(name, directory.entries.get(name), declared) {
+            match ProviderEntry::merged(name, directory.entries.get(name), declared) {
                 Ok(entry) => {
                     directory.entries.insert(name.clone(), entry);
                 }
@@ -154,12 +154,12 @@ impl Directory {
 
     /// A provider by its name.
     #[must_use]
-    pub fn get(&self, name: &str) -> Option<&Entry> {
+    pub fn get(&self, name: &str) -> Option<&ProviderEntry> {
         self.entries.get(name)
     }
 
     /// All providers.
-    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+    pub fn entries(&self) -> impl Iterator<Item = &ProviderEntry> {
         self.entries.values()
     }
 

@@ -1,6 +1,6 @@
 //! How servers differ from the usual Chat Completions, as data.
 
-use super::entry::Entry;
+use super::entry::ProviderEntry;
 use lathe_settings::schema::QuirkSettings;
 
 /// How effort is said.
@@ -204,7 +204,7 @@ const fn row(
 
 /// The differences of a model at a provider: what settings say, else what is known of the server.
 #[must_use]
-pub fn of(entry: &Entry, model: &str) -> Quirks {
+pub fn of(entry: &ProviderEntry, model: &str) -> Quirks {
     let said = entry.facts(model).quirks;
     let url = entry.base_url.as_deref().unwrap_or_default().to_lowercase();
     let host = url.split_once("://").map_or(url.as_str(), |(_, rest)| rest);

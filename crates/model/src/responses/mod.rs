@@ -8,7 +8,7 @@ use crate::body::RequestBody;
 use crate::chat::FactsOf;
 use crate::error::ModelError;
 use crate::provider::Transfer;
-use crate::providers::Entry;
+use crate::providers::ProviderEntry;
 use crate::request::ModelRequest;
 use crate::wire::cache::Translations;
 use crate::wire::calls::CallIds;
@@ -21,7 +21,7 @@ pub(crate) const SIGNATURE: &str = "responses:";
 
 /// The translator for one provider.
 pub(crate) struct Responses {
-    entry: Arc<Entry>,
+    entry: Arc<ProviderEntry>,
     facts: FactsOf,
     messages: Translations<Bytes>,
     tools: Translations<encode::Tools>,
@@ -29,7 +29,7 @@ pub(crate) struct Responses {
 }
 
 impl Responses {
-    pub(crate) fn new(entry: Arc<Entry>, facts: FactsOf) -> Self {
+    pub(crate) fn new(entry: Arc<ProviderEntry>, facts: FactsOf) -> Self {
         Self {
             entry,
             facts,

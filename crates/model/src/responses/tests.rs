@@ -9,7 +9,7 @@ use lathe_protocol::message::{AssistantMessage, Role, StopReason};
 use serde_json::{Value, json};
 
 fn translator() -> Responses {
-    let entry = Entry::new("house", Kind::Responses, Some("http://h/v1"));
+    let entry = ProviderEntry::new("house", Kind::Responses, Some("http://h/v1"));
     let facts = ModelFacts {
         reasoning: Some(true),
         ..ModelFacts::default()

@@ -5,7 +5,7 @@ use crate::chat::Chat;
 use crate::cloud::translate::{Cloud, OnCloud};
 use crate::gemini::Gemini;
 use crate::provider::Transfer;
-use crate::providers::{Entry, Kind, ModelFacts};
+use crate::providers::{Kind, ModelFacts, ProviderEntry};
 use crate::request::ModelRequest;
 use crate::responses::Responses;
 use crate::text_calls::prompt::Prompts;
@@ -22,7 +22,7 @@ const LARGE: usize = 10_000;
 
 fn translators() -> Vec<(&'static str, Box<dyn Translator>)> {
     let facts = || Arc::new(|_: &str| ModelFacts::default());
-    let entry = |kind| Arc::new(Entry::new("house", kind, Some("http://h/v1")));
+    let entry = |kind| Arc::new(ProviderEntry::new("house", kind, Some("http://h/v1")));
     let cloud = |cloud| Box::new(OnCloud { cloud });
     vec![
         (

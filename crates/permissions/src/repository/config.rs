@@ -4,7 +4,7 @@ use std::path::Path;
 
 /// One `key = value` with the section it stands in, names in lower case.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct ConfigEntry {
     pub(super) section: String,
     pub(super) subsection: Option<String>,
     pub(super) key: String,
@@ -140,7 +140,7 @@ pub(super) fn problem(file: &Path, git_folder: &Path, worktree: Option<&Path>) -
         })
 }
 
-fn is_harmless(entry: &Entry, git_folder: &Path, worktree: Option<&Path>) -> bool {
+fn is_harmless(entry: &ConfigEntry, git_folder: &Path, worktree: Option<&Path>) -> bool {
     // A submodule's repository names the folder that it belongs to.
     if (entry.section.as_str(), entry.key.as_str()) == ("core", "worktree") {
         let named = crate::path::real_folder(&git_folder.join(&entry.value));
@@ -215,7 +215,7 @@ pub(crate) fn program_setting(words: &[&str]) -> Option<String> {
     let lower = key.to_ascii_lowercase();
     let (section, _) = lower.split_once('.')?;
     let (front, name) = lower.rsplit_once('.')?;
-    let entry = Entry {
+    let entry = ConfigEntry {
         section: section.to_owned(),
         subsection: front.split_once('.').map(|(_, sub)| sub.to_owned()),
         key: name.to_owned(),
@@ -229,7 +229,7 @@ pub(crate) fn program_setting(words: &[&str]) -> Option<String> {
 }
 
 /// The entries of a configuration file; none where git itself might read something else.
-pub(super) fn parse(text: &str) -> Option<Vec<Entry>> {
+pub(super) fn parse(text: &str) -> Option<Vec<ConfigEntry>> {
     let mut reader = Reader {
         characters: text.chars().peekable(),
     };
@@ -257,7 +257,7 @@ pub(super) fn parse(text: &str) -> Option<Vec<Entry>> {
                 let key =
                     reader.word(|character| character.is_ascii_alphanumeric() || character == '-');
                 let value = reader.value()?;
-                entries.push(Entry {
+                entries.push(ConfigEntry {
                     section: name,
                     subsection,
                     key: key.to_ascii_lowercase(),

@@ -36,7 +36,7 @@ pub(super) struct Group {
 }
 
 /// A block of what follows the model's words.
-pub(super) enum Heard {
+pub(super) enum UserSlot {
     Piece(usize),
     StandIn(Piece),
 }
@@ -116,12 +116,12 @@ impl Group {
 
     /// The user message after it: results in the order of the calls, what is attached to them,
     /// then the rest as it came in.
-    pub(super) fn heard(&self) -> Vec<Heard> {
-        let mut heard = Vec::with_capacity(self.user.len());
+    pub(super) fn user_message(&self) -> Vec<UserSlot> {
+        let mut slots = Vec::with_capacity(self.user.len());
         for (_, wire, _) in self.calls() {
             match self.result_index(wire) {
-                Some(index) => heard.push(Heard::Piece(index)),
-                None => heard.extend(Piece::unanswered(wire).map(Heard::StandIn)),
+                Some(index) => slots.push(UserSlot::Piece(index)),
+                None => slots.extend(Piece::unanswered(wire).map(UserSlot::StandIn)),
             }
         }
         let of_kind = |attached: bool| {
@@ -130,12 +130,12 @@ impl Group {
                 .enumerate()
                 .filter_map(move |(index, piece)| match piece.kind {
                     PieceKind::Result { .. } => None,
-                    PieceKind::Attached => attached.then_some(Heard::Piece(index)),
-                    _ => (!attached).then_some(Heard::Piece(index)),
+                    PieceKind::Attached => attached.then_some(UserSlot::Piece(index)),
+                    _ => (!attached).then_some(UserSlot::Piece(index)),
                 })
         };
-        heard.extend(of_kind(true));
-        heard.extend(of_kind(false));
-        heard
+        slots.extend(of_kind(true));
+        slots.extend(of_kind(false));
+        slots
     }
 }

@@ -178,7 +178,7 @@ fn known_text(known: &[TaskId]) -> String {
     format!("there are: {}", known.join(", "))
 }
 
-struct Entry {
+struct BackgroundEntry {
     id: TaskId,
     command: String,
     description: String,
@@ -194,7 +194,7 @@ struct Entry {
     offset: Arc<Mutex<u64>>,
 }
 
-impl Entry {
+impl BackgroundEntry {
     fn outcome(&self) -> Option<Arc<Outcome>> {
         self.supervised.outcome.borrow().clone()
     }
@@ -225,12 +225,12 @@ impl Entry {
 
 #[derive(Default)]
 struct Inner {
-    entries: Vec<Entry>,
+    entries: Vec<BackgroundEntry>,
     listeners: Vec<mpsc::UnboundedSender<BackgroundEvent>>,
 }
 
 impl Inner {
-    fn find(&mut self, id: &str) -> Result<&mut Entry, BackgroundError> {
+    fn find(&mut self, id: &str) -> Result<&mut BackgroundEntry, BackgroundError> {
         match self
             .entries
             .iter()
@@ -308,7 +308,7 @@ impl BackgroundCommands {
             }
             Err(_) => write_late(&supervised, wanted).await?,
         };
-        let entry = Entry {
+        let entry = BackgroundEntry {
             id: id.clone(),
             command,
             description,
@@ -347,7 +347,12 @@ impl BackgroundCommands {
     /// All of them, oldest first.
     #[must_use]
     pub fn list(&self) -> Vec<BackgroundCommand> {
-        self.inner.lock().entries.iter().map(Entry::view).collect()
+        self.inner
+            .lock()
+            .entries
+            .iter()
+            .map(BackgroundEntry::view)
+            .collect()
     }
 
     /// One of them.

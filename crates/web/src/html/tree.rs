@@ -27,7 +27,7 @@ enum Content<'a> {
 }
 
 #[derive(Debug)]
-struct Entry<'a> {
+struct TreeNode<'a> {
     content: Content<'a>,
     parent: usize,
     /// The node after everything inside this one: nodes stand in the order of the page.
@@ -37,7 +37,7 @@ struct Entry<'a> {
 /// A page.
 #[derive(Debug)]
 pub(super) struct Tree<'a> {
-    nodes: Vec<Entry<'a>>,
+    nodes: Vec<TreeNode<'a>>,
 }
 
 /// Elements that have no content.
@@ -142,7 +142,7 @@ impl<'a> Builder<'a> {
             return None;
         }
         let parent = self.parent();
-        self.tree.nodes.push(Entry {
+        self.tree.nodes.push(TreeNode {
             content,
             parent,
             end: place + 1,
@@ -262,7 +262,7 @@ fn is_foreign(name: &str) -> bool {
 impl<'a> Tree<'a> {
     /// Reads a page.
     pub(super) fn parse(html: &'a str) -> Self {
-        let root = Entry {
+        let root = TreeNode {
             content: Content::Element {
                 name: String::new(),
                 attributes: Vec::new(),

@@ -22,7 +22,7 @@ fn translator(url: &str) -> Chat {
 }
 
 fn translator_with(url: &str, facts: ModelFacts) -> Chat {
-    let entry = Entry::new("house", Kind::Chat, Some(url));
+    let entry = ProviderEntry::new("house", Kind::Chat, Some(url));
     Chat::new(Arc::new(entry), Arc::new(move |_| facts.clone()))
 }
 

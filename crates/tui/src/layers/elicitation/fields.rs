@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// How a field is filled in.
-pub(super) enum Entry {
+pub(super) enum FieldInput {
     Text(Editor),
     Number(Editor),
     Switch(Option<bool>),
@@ -33,7 +33,7 @@ pub(super) struct Field {
     pub(super) description: String,
     pub(super) required: bool,
     pub(super) schema: Value,
-    pub(super) entry: Entry,
+    pub(super) entry: FieldInput,
     pub(super) problem: Option<String>,
 }
 
@@ -41,10 +41,10 @@ impl Field {
     /// The value; `Ok(None)` for an empty field that is not required.
     pub(super) fn value(&self) -> Result<Option<Value>, FieldError> {
         let value = match &self.entry {
-            Entry::Text(editor) => {
+            FieldInput::Text(editor) => {
                 (!editor.text().is_empty()).then(|| Value::String(editor.text().to_owned()))
             }
-            Entry::Number(editor) => {
+            FieldInput::Number(editor) => {
                 let text = editor.text().trim();
                 if text.is_empty() {
                     None
@@ -56,11 +56,11 @@ impl Field {
                     Some(number)
                 }
             }
-            Entry::Switch(value) => value.map(Value::Bool),
-            Entry::One { offered, chosen } => chosen
+            FieldInput::Switch(value) => value.map(Value::Bool),
+            FieldInput::One { offered, chosen } => chosen
                 .and_then(|at| offered.get(at))
                 .map(|(v, _)| v.clone()),
-            Entry::Many {
+            FieldInput::Many {
                 offered, chosen, ..
             } => {
                 let values: Vec<Value> = chosen
@@ -108,7 +108,7 @@ impl Field {
         line.push(" ".repeat(padding + 2), Style::PLAIN);
         let used = line.width();
         match &self.entry {
-            Entry::Text(editor) | Entry::Number(editor) => {
+            FieldInput::Text(editor) | FieldInput::Number(editor) => {
                 let (shown, at) = field(editor, look.columns.saturating_sub(used + 1).max(4));
                 if here {
                     *cursor = Cursor {
@@ -119,7 +119,7 @@ impl Field {
                 }
                 line.push(shown, theme.code);
             }
-            Entry::Switch(value) => line.push(
+            FieldInput::Switch(value) => line.push(
                 match value {
                     Some(true) => "yes",
                     Some(false) => "no",
@@ -127,13 +127,13 @@ impl Field {
                 },
                 theme.code,
             ),
-            Entry::One { offered, chosen } => line.push(
+            FieldInput::One { offered, chosen } => line.push(
                 chosen
                     .and_then(|at| offered.get(at))
                     .map_or("–", |(_, label)| label.as_str()),
                 theme.code,
             ),
-            Entry::Many {
+            FieldInput::Many {
                 offered,
                 chosen,
                 at,
@@ -207,7 +207,7 @@ pub(super) fn fields(schema: &Value) -> Vec<Field> {
 }
 
 /// How a property is filled in, with the server's default.
-fn entry(property: &Value) -> Entry {
+fn entry(property: &Value) -> FieldInput {
     let default = property.get("default");
     if property.get("type").and_then(Value::as_str) == Some("array") {
         let offered = property.get("items").map(offered).unwrap_or_default();
@@ -221,7 +221,7 @@ fn entry(property: &Value) -> Entry {
             })
             .map(|(index, _)| index)
             .collect();
-        return Entry::Many {
+        return FieldInput::Many {
             offered,
             chosen,
             at: 0,
@@ -231,7 +231,7 @@ fn entry(property: &Value) -> Entry {
     if !choices.is_empty() {
         let chosen =
             default.and_then(|default| choices.iter().position(|(value, _)| value == default));
-        return Entry::One {
+        return FieldInput::One {
             offered: choices,
             chosen,
         };
@@ -243,9 +243,9 @@ fn entry(property: &Value) -> Entry {
         _ => {}
     }
     match property.get("type").and_then(Value::as_str) {
-        Some("boolean") => Entry::Switch(default.and_then(Value::as_bool)),
-        Some("number" | "integer") => Entry::Number(editor),
-        _ => Entry::Text(editor),
+        Some("boolean") => FieldInput::Switch(default.and_then(Value::as_bool)),
+        Some("number" | "integer") => FieldInput::Number(editor),
+        _ => FieldInput::Text(editor),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::render::style::{Line, Style};
 use crate::render::text::{clean, reveal, width, wrap};
 use crate::terminal::inline_screen::Cursor;
 use crate::terminal::key::{Code, Key};
-use fields::{Entry, Field, fields};
+use fields::{Field, FieldInput, fields};
 use lathe_protocol::elicitation::{ElicitationKind, ElicitationReply, ElicitationRequest};
 use lathe_protocol::ids::RequestId;
 use serde_json::{Map, Value};
@@ -50,7 +50,7 @@ impl ElicitationDialog {
 
     fn editor(&mut self) -> Option<&mut Editor> {
         match &mut self.fields.get_mut(self.selected)?.entry {
-            Entry::Text(editor) | Entry::Number(editor) => Some(editor),
+            FieldInput::Text(editor) | FieldInput::Number(editor) => Some(editor),
             _ => None,
         }
     }
@@ -74,14 +74,16 @@ impl ElicitationDialog {
         let forward = !matches!(key.code, Code::Left);
         let moves = matches!(key.code, Code::Left | Code::Right | Code::Char(' '));
         match &mut shown.entry {
-            Entry::Text(editor) | Entry::Number(editor) => edit(editor, &self.keymap, key),
-            Entry::Switch(value) => match key.code {
+            FieldInput::Text(editor) | FieldInput::Number(editor) => {
+                edit(editor, &self.keymap, key)
+            }
+            FieldInput::Switch(value) => match key.code {
                 Code::Char('y') => *value = Some(true),
                 Code::Char('n') => *value = Some(false),
                 _ if moves => *value = Some(*value != Some(true)),
                 _ => {}
             },
-            Entry::One { offered, chosen } => {
+            FieldInput::One { offered, chosen } => {
                 let count = offered.len();
                 if moves && count > 0 {
                     *chosen = Some(match *chosen {
@@ -91,7 +93,7 @@ impl ElicitationDialog {
                     });
                 }
             }
-            Entry::Many {
+            FieldInput::Many {
                 offered,
                 chosen,
                 at,
@@ -241,9 +243,11 @@ impl Layer for ElicitationDialog {
             out.push(line);
         }
         let hint = match self.fields.get(self.selected).map(|shown| &shown.entry) {
-            Some(Entry::Text(_) | Entry::Number(_)) => "type · enter next · esc dismiss",
-            Some(Entry::Switch(_) | Entry::One { .. }) => "←→ choose · enter next · esc dismiss",
-            Some(Entry::Many { .. }) => "←→ go · space mark · enter next · esc dismiss",
+            Some(FieldInput::Text(_) | FieldInput::Number(_)) => "type · enter next · esc dismiss",
+            Some(FieldInput::Switch(_) | FieldInput::One { .. }) => {
+                "←→ choose · enter next · esc dismiss"
+            }
+            Some(FieldInput::Many { .. }) => "←→ go · space mark · enter next · esc dismiss",
             None => "enter choose · esc dismiss",
         };
         out.extend(wrap(&Line::styled(hint, theme.muted), look.columns, 0));
