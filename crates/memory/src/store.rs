@@ -27,6 +27,9 @@ pub const MOST_BYTES: usize = 25 * 1024;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AutoMemory {
     folder: PathBuf,
+    /// The project that the folder belongs to. Its files come with the project, so no link in it is followed:
+    /// the index is part of requests.
+    project: Option<PathBuf>,
 }
 
 /// Whose memory of an agent it is.
@@ -72,7 +75,10 @@ impl AutoMemory {
         let folder = projects_folder(config_home)
             .join(project_key(project))
             .join("memory");
-        Self { folder }
+        Self {
+            folder,
+            project: None,
+        }
     }
 
     /// The memory of a type of agents. Same files, same limits.
@@ -87,7 +93,21 @@ impl AutoMemory {
         };
         Self {
             folder: base.join(name),
+            project: (scope != AgentScope::User).then(|| project.to_owned()),
         }
+    }
+
+    /// Whether a file of the memory is what it seems: with a project's memory, no link leads to it.
+    fn is_own(&self, file: &Path) -> bool {
+        let Some(project) = &self.project else {
+            return true;
+        };
+        let written = file.strip_prefix(project).ok();
+        let real = std::fs::canonicalize(project)
+            .ok()
+            .zip(written)
+            .map(|(project, inside)| project.join(inside));
+        real.is_some() && std::fs::canonicalize(file).ok() == real
     }
 
     /// Where it is. The folder need not exist.
@@ -105,7 +125,11 @@ impl AutoMemory {
     /// The index, cut to its limits; `None` when there is none.
     #[must_use]
     pub fn index(&self) -> Option<MemoryIndex> {
-        let bytes = std::fs::read(self.index_path()).ok()?;
+        let path = self.index_path();
+        if !self.is_own(&path) {
+            return None;
+        }
+        let bytes = std::fs::read(path).ok()?;
         let whole = String::from_utf8_lossy(&bytes);
         if whole.trim().is_empty() {
             return None;
@@ -158,6 +182,7 @@ impl AutoMemory {
             .map(|entry| entry.path())
             .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
             .filter(|path| path.file_name().is_some_and(|name| name != INDEX))
+            .filter(|path| self.is_own(path))
             .filter_map(|path| topic(&path))
             .collect();
         topics.sort_by(|one, other| one.path.cmp(&other.path));
@@ -221,6 +246,7 @@ impl AutoMemory {
     pub fn proposals(&self) -> Vec<Topic> {
         let waiting = Self {
             folder: self.waiting(),
+            project: self.project.clone(),
         };
         waiting.topics()
     }
@@ -547,5 +573,32 @@ mod tests {
             folder("../../x", AgentScope::Local),
             "/p/.lathe/agent-memory-local/------x"
         );
+    }
+
+    #[test]
+    fn a_link_in_the_memory_of_a_project_is_not_followed() {
+        use std::os::unix::fs::symlink;
+        let folder = tempfile::tempdir().unwrap();
+        let (home, project) = (folder.path().join("home"), folder.path().join("project"));
+        std::fs::create_dir_all(home.join(".ssh")).unwrap();
+        for (file, text) in [(".ssh/MEMORY.md", "KEY"), (".ssh/id_rsa", "KEY")] {
+            std::fs::write(home.join(file), text).unwrap();
+        }
+        let agents = project.join(".lathe/agent-memory");
+        std::fs::create_dir_all(agents.join("reviewer")).unwrap();
+        std::fs::write(project.join(".env"), "KEY").unwrap();
+        symlink("../../../.env", agents.join("reviewer/MEMORY.md")).unwrap();
+        symlink(home.join(".ssh/id_rsa"), agents.join("reviewer/x.md")).unwrap();
+        symlink(home.join(".ssh"), agents.join("linked")).unwrap();
+        for name in ["reviewer", "linked"] {
+            let memory = AutoMemory::of_agent(&home, &project, name, AgentScope::Project);
+            assert_eq!(memory.index(), None, "{name}");
+            assert!(memory.topics().is_empty(), "{name}");
+            assert!(!memory.prompt().contains("KEY"), "{name}");
+        }
+        std::fs::remove_file(agents.join("reviewer/MEMORY.md")).unwrap();
+        std::fs::write(agents.join("reviewer/MEMORY.md"), "use tabs").unwrap();
+        let memory = AutoMemory::of_agent(&home, &project, "reviewer", AgentScope::Project);
+        assert!(memory.prompt().contains("use tabs"));
     }
 }
