@@ -120,7 +120,8 @@ impl Tool for ListMcpResources {
 }
 
 /// The file that an address names, if it is the address of a file.
-fn file_of(uri: &str) -> Option<PathBuf> {
+#[must_use]
+pub fn file_of(uri: &str) -> Option<PathBuf> {
     let rest = uri
         .get(..7)
         .filter(|start| start.eq_ignore_ascii_case("file://"));

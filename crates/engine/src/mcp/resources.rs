@@ -110,6 +110,16 @@ pub(crate) async fn attach_resources(
         .map(|server| server.name)
         .collect();
     for (server, uri) in mentions(text, &servers) {
+        // A server that gives out files is no way around the rules for reading.
+        let file = lathe_tools::mcp_resources::file_of(&uri);
+        if file.is_some_and(|file| (shared.tools.secrets)(&file)) {
+            let why = "it may contain secrets, or a rule denies it";
+            shared.events.notice(
+                NoticeLevel::Warning,
+                clean(&format!("@{server}:{uri} was not attached: {why}")),
+            );
+            continue;
+        }
         let caller: &dyn lathe_tools::mcp_tool::McpCaller = running.caller.as_ref();
         let reading = caller.read_resource(&server, &uri, cancel.child_token());
         let result = tokio::time::timeout(PATIENCE, reading)

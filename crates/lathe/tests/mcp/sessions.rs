@@ -362,6 +362,47 @@ fn prompts_are_commands_and_resources_are_mentions() {
 }
 
 #[test]
+fn a_server_that_gives_out_files_is_no_way_around_the_rules_for_reading() {
+    let model = model([
+        Reply::tool_use(
+            "ReadMcpResource",
+            json!({"server": "local", "uri": "FILE:///nowhere/%2Eenv"}),
+        ),
+        Reply::text("ok"),
+        Reply::text("ok"),
+    ]);
+    let home = TestHome::with_server(&model);
+    let servers = config(&json!({"local": fixture(&[])}));
+    let more = [
+        "--mcp-config",
+        &servers,
+        "--allowedTools",
+        "ReadMcpResource",
+    ];
+    let output = settled_turn(&home, &more);
+    assert_eq!(output.code(), Some(0), "{}", output.stderr);
+    let told = sent(&model, 1);
+    assert!(
+        told.contains("may contain secrets") && !told.contains("words"),
+        "{told}"
+    );
+    let prompt = format!(
+        "see @local:file://{}/.env and @local:note://1",
+        home.project().display()
+    );
+    let output = home.run(["-p", &prompt, "--mcp-config", &servers], "");
+    assert_eq!(output.code(), Some(0), "{}", output.stderr);
+    assert!(
+        output.stderr.contains("/.env was not attached"),
+        "{}",
+        output.stderr
+    );
+    let told = sent(&model, 2);
+    assert_eq!(told.matches("The user mentioned").count(), 1, "{told}");
+    model.finish();
+}
+
+#[test]
 fn resources_can_be_listed_and_read_by_the_model() {
     let model = model([
         Reply::tool_use("ListMcpResources", json!({})),
