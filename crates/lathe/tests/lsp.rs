@@ -98,6 +98,33 @@ fn the_request_after_an_edit_has_the_diagnostics_of_pyright() {
     processes::assert_none_left(&home);
 }
 
+/// A real language server works in the sandbox: it reads the project and its own files, and needs no more.
+#[test]
+#[cfg(target_os = "linux")]
+fn pyright_works_in_the_sandbox() {
+    let model = model([
+        Reply::tool_use(
+            "Write",
+            json!({"file_path": "app.py", "content": "def double(x: int) -> int:\n    return x * 2\n\n\nprint(double('two'))\n"}),
+        ),
+        Reply::text("I see."),
+    ]);
+    let home = trusted(&model).sandbox_by_default();
+    let servers: Value = settings(&json!({"pyright": pyright()})).parse().unwrap();
+    let mut with_sandbox = servers;
+    with_sandbox["sandbox"] = json!({"enabled": true, "failIfUnavailable": true});
+    home.write(
+        home.config().join("settings.json"),
+        with_sandbox.to_string(),
+    );
+    let output = run(&home, &["--permission-mode", "acceptEdits"]);
+    assert_eq!(output.code(), Some(0), "{}", output.stderr);
+    let told = sent(&model, 1);
+    assert!(told.contains("reportArgumentType"), "{told}");
+    model.finish();
+    processes::assert_none_left(&home);
+}
+
 #[test]
 fn the_tool_answers_without_a_question_and_respects_read_rules() {
     let ask = |operation: &str, file: &str| {

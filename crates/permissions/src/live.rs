@@ -166,6 +166,8 @@ struct State {
 pub struct Permissions {
     state: Mutex<State>,
     store: Option<Box<dyn Store>>,
+    /// Counts the changes.
+    changes: tokio::sync::watch::Sender<u64>,
 }
 
 impl Permissions {
@@ -194,6 +196,7 @@ impl Permissions {
         Ok(Self {
             state: Mutex::new(state),
             store,
+            changes: tokio::sync::watch::Sender::new(0),
         })
     }
 
@@ -222,7 +225,18 @@ impl Permissions {
         Self {
             state: Mutex::new(state),
             store: None,
+            changes: tokio::sync::watch::Sender::new(0),
         }
+    }
+
+    /// Tells when rules changed.
+    #[must_use]
+    pub fn changes(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    fn changed(&self) {
+        self.changes.send_modify(|count| *count += 1);
     }
 
     /// The current context.
@@ -294,6 +308,7 @@ impl Permissions {
         } else {
             self.state.lock().apply(update)?;
         }
+        self.changed();
         let lasting = matches!(
             destination,
             RuleSource::UserSettings | RuleSource::ProjectSettings | RuleSource::LocalSettings
@@ -333,6 +348,8 @@ impl Permissions {
             .set_documentation_hosts(from_settings.documentation_hosts());
         context.limits.outside = limits;
         state.enter(mode);
+        drop(state);
+        self.changed();
     }
 
     /// Changes anything else of the context (the plan file, the sandbox, trust).

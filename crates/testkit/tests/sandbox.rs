@@ -1,7 +1,11 @@
 //! The sandbox on the real binary: commands of a session run in it, settings change what it allows, and what it
 //! refuses is reported.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "tests assert by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "tests assert by panicking"
+)]
 
 use lathe_scripted::{BlockingServer, Reply};
 use lathe_testkit::{StreamJson, TestHome, server};
@@ -155,6 +159,7 @@ fn commands_of_the_terminal_run_in_the_sandbox_and_that_is_explained_once() {
         let mut terminal = home.terminal([] as [&str; 0], 100, 30);
         terminal.say("go");
         terminal.wait_for("it is done");
+        terminal.wait_for("sandbox: bubblewrap");
         terminal.leave();
         let shown = terminal.everything();
         assert_eq!(shown.contains(EXPLAINED), first, "{shown}");
@@ -778,6 +783,178 @@ fn hosts_are_asked_about_and_remembered() {
     }
     let printed = home.run(["sandbox", "log"], "");
     assert!(printed.stdout.contains("denied.example"), "{printed:#?}");
+    server.finish();
+}
+
+/// A yes for good is saved as a rule in the project's local settings, and answers the question of another agent for the
+/// same host.
+#[test]
+fn a_host_that_is_allowed_for_good_is_allowed_for_every_agent() {
+    let fetch = "/usr/bin/python3 -c \"import http.client as h; c = h.HTTPConnection('127.0.0.1', 3128); c.request('GET', 'http://unknown.example/x'); print('status', c.getresponse().status)\"";
+    let scenario = lathe_scripted::Scenario::new().responder(move |request| {
+        let first = request.messages()[0]["content"].to_string();
+        if first.contains("fetch it") && request.messages().len() == 1 {
+            return Reply::tool_use("Bash", command(fetch));
+        }
+        if first.contains("both") && request.messages().len() == 1 {
+            let start = Reply::text("I start two.");
+            return ["one", "two"].iter().fold(start, |reply, name| {
+                reply.with_tool_use(
+                    "Agent",
+                    json!({"description": name, "prompt": format!("fetch it, {name}"), "run_in_background": false}),
+                )
+            });
+        }
+        Reply::text("done")
+    });
+    let server = BlockingServer::start(scenario).unwrap();
+    let home = TestHome::with_server(&server).sandbox_by_default();
+    let settings = json!({"sandbox": {"enabled": true}});
+    home.write(home.config().join("settings.json"), settings.to_string());
+    let mut session = StreamJson::start(&home, ["--permission-prompt-tool", "stdio"]);
+    session.prompt("both");
+    let is_host = |frame: &Value| {
+        frame["request"]["subtype"] == "can_use_tool" && frame["request"]["tool_name"] == "WebFetch"
+    };
+    let first = session.wait_for(is_host);
+    let second = session.wait_for(is_host);
+    assert_ne!(
+        first["request"]["agent_id"], second["request"]["agent_id"],
+        "{first} {second}"
+    );
+    let suggestions = &first["request"]["permission_suggestions"];
+    session.send(&json!({"type": "control_response", "response": {
+        "subtype": "success", "request_id": first["request_id"],
+        "response": {"behavior": "allow", "updatedInput": first["request"]["input"], "updatedPermissions": suggestions}}}));
+    let withdrawn = session.wait_for(|frame| frame["type"] == "control_cancel_request");
+    assert_eq!(withdrawn["request_id"], second["request_id"]);
+    // The name leads nowhere, so both commands end with an error of the proxy: no to running them outside.
+    let mut ended = false;
+    while !ended {
+        let frame = session.wait_for(|frame| {
+            frame["type"] == "result" || frame["request"]["subtype"] == "can_use_tool"
+        });
+        ended = frame["type"] == "result";
+        if !ended {
+            assert_ne!(frame["request"]["tool_name"], "WebFetch", "{frame}");
+            session.send(&json!({"type": "control_response", "response": {"subtype": "success",
+                "request_id": frame["request_id"], "response": {"behavior": "deny", "message": ""}}}));
+        }
+    }
+    assert_eq!(session.close().code(), Some(0));
+    let saved = home.read(".lathe/settings.local.json");
+    assert!(
+        saved.contains("WebFetch(domain:unknown.example)"),
+        "{saved}"
+    );
+    server.finish();
+}
+
+/// A server for ssh on this machine, with keys of its own.
+struct SshServer {
+    folder: tempfile::TempDir,
+    process: std::process::Child,
+    port: u16,
+}
+
+impl SshServer {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["host", "key"] {
+            let made = std::process::Command::new("ssh-keygen")
+                .args(["-q", "-t", "ed25519", "-N", "", "-f", name])
+                .current_dir(folder.path())
+                .status();
+            assert!(made.unwrap().success());
+        }
+        // It wants a folder for the rights that it gives up, where root runs it.
+        let _ = std::fs::create_dir_all("/run/sshd");
+        let port = std::net::TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        let at = |name: &str| folder.path().join(name).display().to_string();
+        let config = format!(
+            "ListenAddress 127.0.0.1\nPort {port}\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\nStrictModes no\nUsePAM no\n",
+            at("host"),
+            at("key.pub")
+        );
+        std::fs::write(folder.path().join("config"), config).unwrap();
+        let process = std::process::Command::new("/usr/sbin/sshd")
+            .args(["-D", "-e", "-f", &at("config")])
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap_or_else(|error| panic!("sshd: {error}; run scripts/setup-tests"));
+        let start = std::time::Instant::now();
+        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(
+                start.elapsed() < lathe_testkit::HANG_LIMIT,
+                "sshd never listened"
+            );
+            std::thread::yield_now();
+        }
+        Self {
+            folder,
+            process,
+            port,
+        }
+    }
+}
+
+impl Drop for SshServer {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn git_over_ssh_goes_through_the_proxy() {
+    let ssh = SshServer::start();
+    let repository = ssh.folder.path().join("repository.git");
+    let made = std::process::Command::new("git")
+        .args(["init", "-q", "--bare"])
+        .arg(&repository)
+        .status();
+    assert!(made.unwrap().success());
+    let user = std::process::Command::new("id")
+        .arg("-un")
+        .output()
+        .unwrap();
+    let user = String::from_utf8(user.stdout).unwrap();
+    let push = |port: u16| {
+        format!(
+            "export GIT_SSH_COMMAND=\"$GIT_SSH_COMMAND -i key -o IdentitiesOnly=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null\"; \
+             git push -q ssh://{}@127.0.0.1:{port}{} HEAD:refs/heads/pushed",
+            user.trim(),
+            repository.display()
+        )
+    };
+    let server = server([
+        Reply::tool_use("Bash", command(&push(ssh.port))),
+        Reply::tool_use("Bash", command(&push(9))),
+        Reply::text("done"),
+    ]);
+    let home = TestHome::with_server(&server).sandbox_by_default();
+    home.write("file", "one\n");
+    home.git_init();
+    let key = std::fs::read(ssh.folder.path().join("key")).unwrap();
+    std::fs::write(home.project().join("key"), key).unwrap();
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(home.project().join("key"), private).unwrap();
+    let settings = json!({"sandbox": {"enabled": true, "network": {"allowedDomains": [format!("127.0.0.1:{}", ssh.port)]}}});
+    home.write(home.config().join("settings.json"), settings.to_string());
+    let output = home.run(["-p", "go"], "");
+    assert_eq!(output.code(), Some(0), "{output:#?}");
+    let found = results(&server);
+    assert!(!found[0].1, "{found:?}");
+    assert!(found[1].1, "{found:?}");
+    let pushed = std::process::Command::new("git")
+        .args(["rev-parse", "-q", "--verify", "refs/heads/pushed"])
+        .current_dir(&repository)
+        .status();
+    assert!(pushed.unwrap().success(), "{found:?}");
     server.finish();
 }
 

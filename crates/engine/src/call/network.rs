@@ -12,7 +12,9 @@ use lathe_protocol::permission::{
     PermissionUpdate, RuleSource, RuleValue,
 };
 use lathe_proxy::{AskHost, HostAnswer, MaskError, Prepared, Proxy, ProxyOptions, Wanted};
-use lathe_sandbox::{CredentialSource, Host, NetworkPolicy, Sandbox, SandboxError, SandboxPolicy};
+use lathe_sandbox::{
+    CredentialSource, Host, HostVerdict, NetworkPolicy, Sandbox, SandboxError, SandboxPolicy,
+};
 use lathe_shell::run::SandboxedNetwork;
 use parking_lot::Mutex;
 use serde_json::json;
@@ -173,10 +175,18 @@ async fn answer(calls: &Asker, wanted: &Wanted) -> HostAnswer {
     let questions = &calls.questions;
     let request = question(calls, wanted);
     let cancel = CancellationToken::new();
-    match questions
-        .ask(request, &calls.hooks, HookMay::Decide, None, &cancel)
-        .await
-    {
+    let asking = questions.ask(request, &calls.hooks, HookMay::Decide, None, &cancel);
+    tokio::pin!(asking);
+    let answer = tokio::select! {
+        answer = &mut asking => answer,
+        () = becomes_allowed(questions.of_session(&calls.permissions), wanted) => {
+            // The same host was allowed for good elsewhere, for another agent or in settings.
+            cancel.cancel();
+            asking.await;
+            return HostAnswer::AllowAlways;
+        }
+    };
+    match answer {
         Answer::Reply(PermissionReply::Allow {
             updated_permissions,
             ..
@@ -203,6 +213,20 @@ async fn answer(calls: &Asker, wanted: &Wanted) -> HostAnswer {
         }
         Answer::NobodyToAsk | Answer::Withdrawn => {
             HostAnswer::Deny("no rule allows it, and there is no user to ask".to_owned())
+        }
+    }
+}
+
+/// Waits until the rules allow a host.
+async fn becomes_allowed(permissions: &Permissions, wanted: &Wanted) {
+    let mut changes = permissions.changes();
+    loop {
+        let policy = lathe_permissions::sandbox::policy(&permissions.snapshot()).0;
+        if policy.network.judge(&wanted.host, wanted.port) == HostVerdict::Allowed {
+            return;
+        }
+        if changes.changed().await.is_err() {
+            return std::future::pending().await;
         }
     }
 }

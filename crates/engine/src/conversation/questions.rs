@@ -309,6 +309,11 @@ impl Questions {
         self.open.lock().clear();
     }
 
+    /// The permissions that changes of the whole session reach: those of the main conversation.
+    pub(crate) fn of_session<'a>(&'a self, own: &'a Permissions) -> &'a Permissions {
+        self.main.as_deref().unwrap_or(own)
+    }
+
     /// Carries out what the user chose beside the answer itself.
     pub(crate) fn apply(&self, updates: &[PermissionUpdate], permissions: &Permissions) {
         for update in updates {
