@@ -119,7 +119,11 @@ fn call(tool: &str, input: Value, state: CallState, display: Display) -> Call {
     }
 }
 
-fn request(tool: &str, input: Value, suggestions: Vec<PermissionUpdate>) -> Arc<PermissionRequest> {
+pub(crate) fn request(
+    tool: &str,
+    input: Value,
+    suggestions: Vec<PermissionUpdate>,
+) -> Arc<PermissionRequest> {
     Arc::new(PermissionRequest {
         request_id: "r1".into(),
         tool_name: tool.to_owned(),

@@ -1,6 +1,8 @@
 //! The permission question: what would happen, why it is asked, and the answers.
 
 mod keeping;
+#[cfg(test)]
+mod tests;
 mod what;
 
 use super::form::{edit, field};
@@ -9,7 +11,7 @@ use crate::prompt::editor::Editor;
 use crate::prompt::keymap::Keymap;
 use crate::render::markdown::Look;
 use crate::render::style::{Line, Style};
-use crate::render::text::{clean, more_lines, one_line, reveal, truncate, wrap};
+use crate::render::text::{clean, more_lines, one_line, reveal, truncate, truncate_line, wrap};
 use crate::terminal::inline_screen::Cursor;
 use crate::terminal::key::{Code, Key};
 use keeping::{is_dangerous, worth_keeping};
@@ -296,6 +298,11 @@ impl PermissionDialog {
         let mut out = self.heading(look);
         out.extend(self.what(look, usize::MAX));
         out.extend(self.why(look));
+        if !self.rule.is_empty() {
+            let rule = Line::styled("Always allow would save: ", look.theme.muted)
+                .with(reveal(self.rule.text()), look.theme.code);
+            out.extend(wrap(&rule, look.columns, 2));
+        }
         out
     }
 
@@ -505,7 +512,7 @@ impl Layer for PermissionDialog {
             };
             let (mut lines, cursor) = self.answers(cut, true);
             for line in &mut lines {
-                *line = crate::render::text::truncate_line(line, look.columns);
+                *line = truncate_line(line, look.columns);
             }
             answers = (lines, cursor);
         }
@@ -518,12 +525,14 @@ impl Layer for PermissionDialog {
         if what.len() > for_what {
             let more = what.len() - for_what + 1;
             what = what::most_telling(what, for_what - 1, theme);
-            what.push(Line::styled(format!("  {}", more_lines(more)), theme.muted));
+            let line = Line::styled(format!("  {}", more_lines(more)), theme.muted);
+            what.push(truncate_line(&line, look.columns));
         }
         if why.len() > room - what.len() {
             why.truncate(room - what.len());
             if let Some(last) = why.last_mut() {
                 last.push(" …", theme.muted);
+                *last = truncate_line(last, look.columns);
             }
         }
         out.extend(what);

@@ -155,7 +155,6 @@ impl PermissionDialog {
     }
 }
 
-/// The change that a call would make in a file.
 /// The lines that matter most where there is no room for all: marked ones first, then from the top, in their order. So
 /// a long harmless beginning can't push off what a command does.
 pub(super) fn most_telling(lines: Vec<Line>, room: usize, theme: &Theme) -> Vec<Line> {
@@ -180,6 +179,7 @@ pub(super) fn most_telling(lines: Vec<Line>, room: usize, theme: &Theme) -> Vec<
         .collect()
 }
 
+/// The change that a call would make in a file.
 pub(crate) fn change_of(tool: &str, input: &Value) -> Vec<lathe_protocol::display::Hunk> {
     let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
     let Some(path) = text(input, "file_path") else {
