@@ -223,10 +223,11 @@ fn is_free(path: &Path) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn policy() -> SandboxPolicy {
+    /// A policy with something of each kind.
+    pub(crate) fn policy() -> SandboxPolicy {
         let protected = |path: &str| Protected {
             path: path.into(),
             absent: Absent::Ignored,

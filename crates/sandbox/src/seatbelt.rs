@@ -4,7 +4,7 @@ use crate::domains::UnixSockets;
 use crate::sandbox_policy::SandboxPolicy;
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The program that applies a profile.
 pub const PROGRAM: &str = "/usr/bin/sandbox-exec";
@@ -42,29 +42,12 @@ pub fn profile(policy: &SandboxPolicy, temporary: &Path, proxy: Option<u16>) -> 
     }
     text.push_str("(allow file-write* (regex #\"^/dev/ttys[0-9]+$\") (subpath \"/dev/fd\"))\n");
     line(&mut text, "allow file-write*", "subpath", temporary);
-    let mut entries: Vec<(&Path, &str)> = Vec::new();
-    entries.extend(
-        policy
-            .writable
-            .iter()
-            .map(|path| (path.as_path(), "allow file-write*")),
-    );
-    let protected = policy
-        .protected
-        .iter()
-        .map(|entry| (entry.path.as_path(), "deny file-write*"));
-    entries.extend(protected);
-    let hidden = policy
-        .hidden
-        .iter()
-        .map(|path| (path.as_path(), "deny file-read* file-write*"));
-    entries.extend(hidden);
-    entries.extend(
-        policy
-            .shown
-            .iter()
-            .map(|path| (path.as_path(), "allow file-read*")),
-    );
+    let protected = policy.protected.iter().map(|entry| &entry.path);
+    let mut entries: Vec<(&Path, &str)> = ruled("allow file-write*", &policy.writable)
+        .chain(ruled("deny file-write*", protected))
+        .chain(ruled("deny file-read* file-write*", &policy.hidden))
+        .chain(ruled("allow file-read*", &policy.shown))
+        .collect();
     entries
         .sort_by_key(|(path, rule)| (crate::sandbox_policy::depth(path), rule.starts_with("deny")));
     for (path, rule) in entries {
@@ -85,6 +68,14 @@ pub fn profile(policy: &SandboxPolicy, temporary: &Path, proxy: Option<u16>) -> 
     text.push_str("(deny file-write-setugid)\n");
     network(&mut text, policy, proxy);
     text
+}
+
+/// Paths that one rule is about.
+fn ruled<'a>(
+    rule: &'static str,
+    paths: impl IntoIterator<Item = &'a PathBuf>,
+) -> impl Iterator<Item = (&'a Path, &'static str)> {
+    paths.into_iter().map(move |path| (path.as_path(), rule))
 }
 
 fn network(text: &mut String, policy: &SandboxPolicy, proxy: Option<u16>) {
@@ -125,21 +116,7 @@ fn quoted(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sandbox_policy::{Absent, Protected};
-
-    fn policy() -> SandboxPolicy {
-        let protected = |path: &str| Protected {
-            path: path.into(),
-            absent: Absent::Ignored,
-        };
-        SandboxPolicy {
-            writable: vec!["/w".into(), "/w/.lathe/worktrees/a".into()],
-            protected: vec![protected("/w/.git/hooks"), protected("/w/.lathe")],
-            hidden: vec!["/Users/u/.ssh".into()],
-            shown: vec!["/Users/u/.ssh/known_hosts".into()],
-            ..SandboxPolicy::default()
-        }
-    }
+    use crate::sandbox_policy::tests::policy;
 
     #[test]
     fn the_deepest_rule_comes_last() {
@@ -158,8 +135,8 @@ mod tests {
                 < position("(allow file-write* (subpath \"/w/.lathe/worktrees/a\"))")
         );
         assert!(
-            position("(deny file-read* file-write* (subpath \"/Users/u/.ssh\"))")
-                < position("(allow file-read* (subpath \"/Users/u/.ssh/known_hosts\"))")
+            position("(deny file-read* file-write* (subpath \"/home/u/.ssh\"))")
+                < position("(allow file-read* (subpath \"/home/u/.ssh/known_hosts\"))")
         );
         assert!(position("(deny file-write-unlink (literal \"/w/.git\"))") > 0);
     }
