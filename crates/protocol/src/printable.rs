@@ -151,4 +151,93 @@ mod tests {
             assert_eq!(clean_output(text), shown, "{text:?}");
         }
     }
+
+    /// Made-up mixtures of control sequences, cut and nested in any way: no character gets through that a terminal
+    /// obeys, and text beside them stays. `scripts/effects` makes more of them.
+    #[test]
+    fn no_made_up_sequence_reaches_the_terminal() {
+        const PIECES: &[&str] = &[
+            "\u{1b}",
+            "[",
+            "]",
+            "P",
+            "_",
+            "^",
+            "X",
+            "\\",
+            "\u{7}",
+            "\u{9b}",
+            "\u{9d}",
+            "\u{90}",
+            "\u{9c}",
+            "\u{98}",
+            "0;title",
+            "52;c;Y2FsYw==",
+            "8;;http://x",
+            "?1049h",
+            "2J",
+            "1;1H",
+            "31m",
+            "0m",
+            "38;5;1m",
+            ";",
+            "m",
+            "!p",
+            "(0",
+            "#8",
+            "c",
+            "\r",
+            "\u{8}",
+            "\u{c}",
+            "\u{b}",
+            "\u{7f}",
+            "\u{85}",
+            "\u{202e}",
+            "\u{2066}",
+            "\u{feff}",
+            "\u{200b}",
+            "\u{e0041}",
+            "\u{18}",
+            "\u{1a}",
+            "\0",
+            "text",
+            "\n",
+            "\t",
+            "日本",
+            "\u{1b}[31",
+            "\u{1b}\u{1b}[",
+        ];
+        let mut state: u64 = 20_261_116;
+        let mut below = |limit: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            usize::try_from(state >> 33).unwrap() % limit
+        };
+        for _ in 0..20_000 {
+            let text: String = (0..1 + below(12))
+                .map(|_| PIECES[below(PIECES.len())])
+                .collect();
+            let plain = clean(&text);
+            let odd = |character: char| {
+                !is_printable(character) && !matches!(character, '\u{200c}' | '\u{200d}')
+            };
+            assert!(!plain.contains(odd), "{text:?} -> {plain:?}");
+            assert_eq!(clean(&plain), plain, "{text:?}");
+            let coloured = clean_output(&text);
+            for (index, part) in coloured.split('\u{1b}').enumerate() {
+                let rest = if index == 0 {
+                    part
+                } else {
+                    let (codes, rest) = part.strip_prefix('[').unwrap().split_once('m').unwrap();
+                    assert!(
+                        codes.split(';').all(|code| OWN_CODES.contains(&code)),
+                        "{text:?} -> {coloured:?}"
+                    );
+                    rest
+                };
+                assert!(!rest.contains(odd), "{text:?} -> {coloured:?}");
+            }
+        }
+    }
 }

@@ -419,3 +419,79 @@ fn the_page_of_agents_names_every_key_and_every_built_in_agent() {
         assert!(page.contains(&format!("`{name}`")), "{name}");
     }
 }
+
+/// Whatever a project writes into its agents, and however it spells it, none of them skips the permission checks.
+#[test]
+fn no_agent_of_a_project_brings_the_mode_that_asks_nothing() {
+    let mut state: u64 = 20_261_116;
+    let mut below = |limit: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        usize::try_from(state >> 33).unwrap() % limit
+    };
+    let at = TestFolders::new("repo/inner");
+    for number in 0..5_000 {
+        let key = [
+            "permissionMode",
+            "permissionMode ",
+            "'permissionMode'",
+            "\"permissionMode\"",
+            "\"permission\\u004dode\"",
+            "permission_mode",
+            "permission-mode",
+            "PermissionMode",
+            "mode",
+        ][below(9)];
+        let value = [
+            "bypassPermissions",
+            "'bypassPermissions'",
+            "\"bypassPermissions\"",
+            "\"bypass\\x50ermissions\"",
+            "  bypassPermissions  ",
+            "bypassPermissions # x",
+            "!!str bypassPermissions",
+            ">-\n  bypassPermissions",
+            "|-\n  bypassPermissions",
+            "[bypassPermissions]",
+            "{bypassPermissions: true}",
+            "&a bypassPermissions",
+            "BypassPermissions",
+            "bypass",
+        ][below(14)];
+        let more = [
+            "",
+            "permissionMode: default\n",
+            "permissionMode: plan\n",
+            "<<: {permissionMode: bypassPermissions}\n",
+            "hooks: {}\n",
+        ][below(5)];
+        let folder = [
+            "repo/.lathe/agents",
+            "repo/.claude/agents",
+            "repo/inner/.lathe/agents",
+            "repo/.lathe/agents/deep/er",
+        ][below(4)];
+        let line = format!("{key}: {value}\n");
+        let (first, second) = if below(2) == 0 {
+            (line.as_str(), more)
+        } else {
+            (more, line.as_str())
+        };
+        let text =
+            format!("---\nname: agent-{number}\ndescription: d\n{first}{second}---\nPrompt\n");
+        write(&at.root, &format!("{folder}/agent-{number}.md"), &text);
+    }
+    for trust in [Trust::Trusted, Trust::Untrusted] {
+        let catalog = load(&at, &trust, &[]);
+        assert!(catalog.iter().count() > 1_000, "{}", catalog.iter().count());
+        for agent in catalog.iter() {
+            assert_ne!(
+                agent.permission_mode,
+                Some(PermissionMode::BypassPermissions),
+                "{}",
+                agent.name
+            );
+        }
+    }
+}

@@ -105,7 +105,7 @@ impl BoundServer {
 }
 
 /// Whether a request has the token. Takes as long for a wrong one as for a right one.
-fn has_token(request: &Request<Incoming>, token: &str) -> bool {
+fn has_token<B>(request: &Request<B>, token: &str) -> bool {
     let header = request
         .headers()
         .get(hyper::header::AUTHORIZATION)
@@ -150,4 +150,96 @@ async fn answer(
         return response;
     }
     service.handle(request).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_token;
+    use hyper::Request;
+
+    const TOKEN: &str = "b1946ac92492d2347c6235b4d2611184";
+
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, limit: usize) -> usize {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            usize::try_from(self.0 >> 33).unwrap() % limit
+        }
+
+        fn one<'a>(&mut self, words: &[&'a str]) -> &'a str {
+            words[self.below(words.len())]
+        }
+
+        /// Something that resembles the token.
+        fn resembling(&mut self) -> String {
+            let at = self.below(TOKEN.len());
+            match self.below(10) {
+                0 => String::new(),
+                1 => TOKEN[..at].to_owned(),
+                2 => TOKEN[at..].to_owned(),
+                3 => format!("{TOKEN}{TOKEN}"),
+                4 => format!("{TOKEN}0"),
+                5 => TOKEN.to_uppercase(),
+                6 => TOKEN.chars().rev().collect(),
+                7 => format!("{}{}", &TOKEN[..at], "0".repeat(TOKEN.len() - at)),
+                8 => format!("{} {}", &TOKEN[..at], &TOKEN[at..]),
+                _ => "*".to_owned(),
+            }
+        }
+    }
+
+    /// Requests without the token, or with something like it in a header, the query or somewhere else, don't get in.
+    #[test]
+    fn no_made_up_request_without_the_token_gets_in() {
+        let mut random = Random(20_261_116);
+        for _ in 0..5_000 {
+            let (header, given) = (random.resembling(), random.resembling());
+            // Blanks around it don't matter.
+            if header.trim() == TOKEN || given.trim() == TOKEN {
+                continue;
+            }
+            let scheme = random.one(&[
+                "Bearer ", "bearer ", "Bearer", "Basic ", "Token ", "", "Bearer  ",
+            ]);
+            let key = random.one(&[
+                "token",
+                "Token",
+                "access_token",
+                "xtoken",
+                "token2",
+                "TOKEN",
+            ]);
+            let method = random.one(&["GET", "POST", "DELETE", "OPTIONS", "HEAD", "PUT"]);
+            let path = random.one(&["/mcp", "/", "/mcp/", "//mcp", "/MCP", "/mcp/x"]);
+            let mut builder = Request::builder().method(method);
+            builder = match random.below(4) {
+                0 => builder.uri(path),
+                1 => builder.uri(format!("{path}?{key}={}", given.replace(' ', "%20"))),
+                2 => builder.uri(format!(
+                    "{path}?a=b&{key}={}&token",
+                    given.replace(' ', "+")
+                )),
+                // Only the parameter with this very name is looked at.
+                _ => builder.uri(format!("{path}?x{key}={TOKEN}")),
+            };
+            builder = match random.below(4) {
+                0 => builder,
+                1 => builder.header("authorization", format!("{scheme}{header}")),
+                2 => builder.header("x-authorization", format!("Bearer {TOKEN}")),
+                _ => builder.header("cookie", format!("token={TOKEN}")),
+            };
+            let Ok(request) = builder.body(()) else {
+                continue;
+            };
+            assert!(!has_token(&request, TOKEN), "{request:?}");
+            assert!(!has_token(&request, ""), "{request:?}");
+        }
+        let right = Request::builder()
+            .uri("/mcp")
+            .header("authorization", format!("Bearer {TOKEN}"));
+        assert!(has_token(&right.body(()).unwrap(), TOKEN));
+    }
 }

@@ -1,5 +1,24 @@
 //! Made-up variants of what must not pass, one generator a cause: thousands of commands, configurations, paths, names and
 //! rules from a seed. `LATHE_EFFECTS` sets how many are made, `LATHE_EFFECTS_SEED` the seed.
+//!
+//! | cause | generator |
+//! |---|---|
+//! | folders that nobody trusted | here: configurations of repositories |
+//! | programs and their options | `effects.rs`; `reality.rs` in `shell`, every option of every table against the programs |
+//! | the kernel behind the tables | `read_only.rs` in `sandbox` |
+//! | dangers behind other programs | here |
+//! | ways into a request, rewinds | `paths.rs` |
+//! | keys of the environment | here |
+//! | hooks that narrow | here: conditions against rules |
+//! | the door to the terminal | `printable.rs` in `protocol`: every output passes that one function |
+//! | questions | `layers/permission/tests.rs` in `tui` |
+//! | names of servers, tools, skills and agents | `names.rs` |
+//! | the token of a served session | `serve/http.rs` in `mcp` |
+//! | modes that a folder brings | `trusting.rs` in `settings`, `agents/tests.rs` in `extensions` |
+//! | copies through links | here |
+//!
+//! None is made for the git that Lathe runs itself: in a folder that nobody trusted it isn't started at all, whatever the
+//! repository says, which one test a caller shows; what it would obey is the subject of the first generator.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests fail by panicking")]
 #![expect(
     clippy::disallowed_methods,

@@ -262,3 +262,75 @@ fn null_never_takes_a_denial_away_not_even_in_a_trusted_folder() {
         Vec::<String>::new()
     );
 }
+
+/// Whatever the files of a folder say, and however they spell it, they don't bring the mode that asks nothing.
+#[test]
+fn no_settings_of_a_folder_bring_the_mode_that_asks_nothing() {
+    use lathe_protocol::permission::PermissionMode;
+    let mut state: u64 = 20_261_116;
+    let mut below = |limit: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        usize::try_from(state >> 33).unwrap() % limit
+    };
+    let machine = Machine::new();
+    let mut read = 0;
+    for _ in 0..5_000 {
+        let mode = [
+            r#""bypassPermissions""#,
+            r#""bypass\u0050ermissions""#,
+            r#""\u0062ypassPermissions""#,
+            r#"["bypassPermissions"]"#,
+            r#""plan", "defaultMode": "bypassPermissions""#,
+            r#""bypassPermissions", "defaultMode": "plan""#,
+            r#""bypassPermissions" // x"#,
+            r#"/* x */ "bypassPermissions""#,
+            r#"" bypassPermissions ""#,
+            r#""BypassPermissions""#,
+        ][below(10)];
+        let key = [
+            "defaultMode",
+            r"default\u004dode",
+            "default_mode",
+            "mode",
+            "permissionMode",
+        ][below(5)];
+        let inner = format!("{{\"{key}\": {mode}\n}}");
+        let section = [
+            "permissions",
+            r"permission\u0073",
+            "Permissions",
+            "permission",
+        ][below(4)];
+        let text = match below(4) {
+            0 => format!("{{\"{section}\": {inner}}}"),
+            1 => format!("{{\"permissions\": {{}}, \"{section}\": {inner}}}"),
+            2 => format!("{{\"{section}\": {inner}, \"permissions\": {{\"allow\": []}}}}"),
+            _ => format!("{{\"agent\": \"x\", \"{key}\": {mode}\n, \"{section}\": {inner}}}"),
+        };
+        let file = [
+            ".lathe/settings.json",
+            ".lathe/settings.local.json",
+            ".claude/settings.json",
+            ".claude/settings.local.json",
+        ][below(4)];
+        let path = machine.write(&format!("home/project/{file}"), &text);
+        let trust = [Trust::Trusted, Trust::Untrusted][below(2)].clone();
+        let options = LoadOptions {
+            trust,
+            ..LoadOptions::default()
+        };
+        let resolved = load(&machine.places(), &options);
+        let permissions = resolved.settings.permissions.as_ref();
+        let chosen = permissions.and_then(|permissions| permissions.default_mode);
+        assert_ne!(
+            chosen,
+            Some(PermissionMode::BypassPermissions),
+            "{file}: {text}"
+        );
+        read += resolved.layers.len();
+        fs::remove_file(path).unwrap();
+    }
+    assert!(read > 1_000, "{read} files were understood");
+}
