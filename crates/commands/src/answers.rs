@@ -4,6 +4,7 @@ use crate::lists::{
     agents_text, context_text, cost_text, help_text, hooks_text, memory_text, permissions_text,
     servers_text, skills_text, stats_text, status_text, tasks_text, todos_text,
 };
+use crate::loops;
 use crate::{CommandError, CommandOutcome, diagnose_session};
 use lathe_doctor::TerminalFacts;
 use lathe_engine::context::git::GitError;
@@ -61,6 +62,8 @@ pub(crate) async fn answer(
         C::Cd => change_folder_text(session, arguments)?,
         C::Tasks => tasks_text(session),
         C::Todos => todos_text(session),
+        C::Loop => loops::start(session, arguments)?,
+        C::Loops => loops::list(session, arguments)?,
         C::Status => status_text(session),
         C::Doctor => Box::pin(diagnose_session(session, TerminalFacts::default()))
             .await

@@ -21,6 +21,12 @@ pub(crate) enum CommandError {
         command: BuiltinCommand,
         what: &'static str,
     },
+    #[error("/loop needs a session that stays open: the terminal, or an SDK host.")]
+    SessionEnds,
+    #[error("/loops takes nothing, or pause, resume or delete and an id.")]
+    LoopsUsage,
+    #[error(transparent)]
+    Schedule(#[from] lathe_tools::schedule::ScheduleError),
     #[error("/tag: which tag? One word.")]
     NoTag,
     /// Names the commands that may have been meant.

@@ -9,6 +9,7 @@
 mod answers;
 mod error;
 mod lists;
+mod loops;
 
 use error::CommandError;
 use lathe_doctor::{Diagnosis, DoctorOptions, TerminalFacts, diagnose};

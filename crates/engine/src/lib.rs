@@ -36,6 +36,7 @@ pub use open::options::{
     SettingsOptions, Setup, ToolOptions, TranscriptObserver,
 };
 pub use open::preview::{Preview, PreviewPart, context_usage, preview};
+pub use open::schedule::{ScheduleOptions, SessionClock};
 pub use open::{Opened, SessionTools, ToolAnswer, open};
 pub use session::events::EventStream;
 pub use session::{

@@ -112,6 +112,7 @@ pub(crate) fn of(arguments: &SessionArguments) -> Result<SessionOptions, CliErro
             strict: extensions.strict_mcp_config || without != Without::Nothing,
             ..McpOptions::default()
         },
+        schedule: lathe_engine::ScheduleOptions::default(),
         interactive: false,
     })
 }

@@ -269,7 +269,6 @@ fn every_bundled_skill_reaches_the_model_filled_in() {
         "verify",
         "debug",
         "batch",
-        "loop",
         "schedule",
         "skillify",
         "init",

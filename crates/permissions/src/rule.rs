@@ -82,6 +82,7 @@ const KNOWN_TOOLS: &[&str] = &[
     "NotebookRead",
     "Read",
     "ReadMcpResource",
+    "ScheduleWakeup",
     "SendMessage",
     "Skill",
     "Sleep",

@@ -165,6 +165,8 @@ builtin_commands! {
     AddDir => local("add-dir", "<folder>", "Allow work in one more folder"),
     Cd => local("cd", "<folder>", "Change the working folder"),
     Tasks => local("tasks", "", "Show background commands and agents").aliases(&["bashes"]),
+    Loop => local("loop", "[5m] <prompt>", "Repeat a prompt at an interval, or as the model paces it"),
+    Loops => local("loops", "[pause|resume|delete <id>]", "List, pause or delete scheduled prompts"),
     Todos => local("todos", "", "Show the task list").without_session(),
     Status => local("status", "", "Show session, model, folder and settings").without_session(),
     Statusline => dialog("statusline", "", "Explain how to set up a status line").without_session(),

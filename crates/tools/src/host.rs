@@ -7,6 +7,7 @@
 //! [`ToolContext::host`]: crate::context::ToolContext::host
 
 use crate::context::CallContext;
+use crate::schedule::Schedule;
 use crate::task_store::Task;
 use crate::tool::{ToolError, ToolOutput};
 use crate::web_search::SearchAnswer;
@@ -17,6 +18,7 @@ use lathe_protocol::permission::PermissionMode;
 use lathe_web::search::Query;
 use serde_json::Value;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -131,6 +133,11 @@ pub trait SessionHost: Send + Sync {
 
     /// Passes matching lines of a background command on to the conversation.
     fn monitor(&self, order: MonitorOrder);
+
+    /// The scheduled prompts of the session and its project, with the permission mode that a new one is made in.
+    fn schedule(&self) -> Option<(Arc<Schedule>, PermissionMode)> {
+        None
+    }
 }
 
 /// Which agent, and what for.

@@ -14,6 +14,7 @@ use lathe_tools::host::{
     AgentOrder, AgentReport, AgentTask, MonitorOrder, PlanModeError, PlanState, SessionHost,
     TaskChange,
 };
+use lathe_tools::schedule::Schedule;
 use lathe_tools::task_store::Task;
 use lathe_tools::web_search::SearchAnswer;
 use lathe_tools::{CallContext, ToolError, ToolOutput};
@@ -46,6 +47,11 @@ impl Host {
 }
 
 impl SessionHost for Host {
+    fn schedule(&self) -> Option<(Arc<Schedule>, PermissionMode)> {
+        let shared = self.shared.upgrade()?;
+        Some((shared.session.schedule.clone(), shared.permissions.mode()))
+    }
+
     fn run_agent(
         &self,
         order: AgentOrder,

@@ -14,12 +14,16 @@ const LOCAL: &str = "/etc/localtime";
 
 /// The date, as `2026-01-31`. `zone` is what `TZ` says, `folder` what `TZDIR` says.
 pub(crate) fn date(now: Timestamp, zone: Option<&str>, folder: Option<&str>) -> String {
+    now.to_zoned(self::zone(zone, folder)).date().to_string()
+}
+
+/// The zone where the user is, from what `TZ` and `TZDIR` say.
+pub(crate) fn zone(zone: Option<&str>, folder: Option<&str>) -> TimeZone {
     let zone = match zone {
         None => read(Path::new(LOCAL)),
         Some(zone) => named(zone, Path::new(folder.unwrap_or(ZONES))),
     };
-    let zone = zone.unwrap_or(TimeZone::UTC);
-    now.to_zoned(zone).date().to_string()
+    zone.unwrap_or(TimeZone::UTC)
 }
 
 /// A zone as `TZ` names it: a zone's name, a file, or rules in short.

@@ -9,6 +9,7 @@ use crate::conversation::attachments;
 use crate::conversation::records::reminder;
 use crate::mcp::prompts;
 use crate::mcp::resources;
+use crate::session::schedule;
 use crate::skills::using;
 use crate::turn::decide::Done;
 use lathe_hooks::HookOutcome;
@@ -19,6 +20,7 @@ use lathe_protocol::event::{Event, NoticeLevel, TerminalReason};
 use lathe_protocol::op::Prompt;
 use lathe_protocol::record::Fact;
 use lathe_session::SessionError;
+use serde_json::Value;
 use std::sync::Arc;
 
 /// How words arrive.
@@ -66,7 +68,11 @@ impl Conversation {
         }
         let oversize = self.oversize(&prompt.content).await;
         let refused = verdict.block.is_some() || oversize.is_some();
+        let fire = schedule::job_of(&prompt).cloned();
         self.keep_prompt(prompt, refused).await?;
+        if let Some(job) = fire {
+            self.note_fire(job, &text);
+        }
         if arrival == Arrival::First {
             self.begin_turn(turn);
         }
@@ -164,6 +170,16 @@ impl Conversation {
             }
             Err(error) => Err(not_written(&error)),
         }
+    }
+
+    /// Notes that a scheduled prompt has come, for the transcript and the user.
+    fn note_fire(&mut self, job: Value, text: &str) {
+        let first = text.lines().next().unwrap_or_default();
+        let mut record = self.records.system(self.tip, schedule::FIRE, first);
+        record.extra.insert("scheduledTask".to_owned(), job);
+        self.append(record);
+        let words = format!("Scheduled prompt: {first}");
+        self.shared.events.notice(NoticeLevel::Info, words);
     }
 
     /// Notes the model and the effort, where they differ from those that the transcript has.

@@ -5,6 +5,7 @@ pub(crate) use crate::conversation::hook_moment::Moment;
 use crate::conversation::{ConversationShared, hook_conditions};
 use crate::mcp::McpControl;
 use crate::session::events::EventSink;
+use crate::session::schedule;
 use lathe_hooks::{
     HookDecision, HookOutcome, HookPermission, HookRegistry, LateAnswer, RunContext,
 };
@@ -386,13 +387,10 @@ impl HookPoints {
         outcome
     }
 
-    /// Prompts that come by themselves at set times: a session has none.
-    #[expect(
-        clippy::unused_self,
-        reason = "they would be the session's, like the tasks"
-    )]
+    /// Prompts that come by themselves at set times.
     fn session_crons(&self) -> Vec<Value> {
-        Vec::new()
+        let schedule = self.tools.host().and_then(|host| host.schedule());
+        schedule.map_or_else(Vec::new, |(schedule, _)| schedule::for_hooks(&schedule))
     }
 
     /// The agents and commands that run in the background, without the agent that stops.

@@ -280,6 +280,9 @@ impl ConversationShared {
 
     /// A notification is in the conversation now.
     pub(crate) fn noted(&self, prompt: &Prompt) {
+        if crate::session::schedule::is_fire(prompt) {
+            self.session.schedule.accepted(prompt.uuid);
+        }
         if !notice::is_notification(prompt) {
             return;
         }

@@ -18,6 +18,7 @@ pub(crate) mod preview;
 mod ready;
 mod restore;
 pub(crate) mod sandbox;
+pub(crate) mod schedule;
 mod session_tools;
 mod task_tools;
 mod web;
@@ -124,6 +125,7 @@ async fn begin(environment: Environment, options: SessionOptions) -> Result<Open
     clean_up(&conversation, &places, &settings);
     live::watch_background(&conversation.shared);
     monitors::start(&conversation.shared);
+    session::schedule::start(&conversation.shared);
     crate::skills::watch(&conversation.shared);
     live::watch_settings(
         &conversation.shared,

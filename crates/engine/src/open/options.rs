@@ -43,6 +43,8 @@ pub struct SessionOptions {
     pub settings: SettingsOptions,
     /// Agents, skills and plugins.
     pub extensions: ExtensionOptions,
+    /// Scheduled prompts.
+    pub schedule: crate::open::schedule::ScheduleOptions,
     /// MCP servers.
     pub mcp: crate::mcp::McpOptions,
     /// Whether the user sits there: then work beside the turns is on unless settings say otherwise, and

@@ -474,6 +474,7 @@ fn session(equipped: &Equipped, agents: Arc<AgentCatalog>, betas: &[String]) -> 
             environment,
             options,
         ),
+        schedule: super::schedule::schedule(&equipped.loaded),
         background: Arc::default(),
         mcp_servers: RwLock::default(),
         tool_aliases: options.tools.aliases.clone(),

@@ -14,6 +14,7 @@ pub(crate) mod live;
 pub(crate) mod monitors;
 pub mod plugins;
 mod restart;
+pub(crate) mod schedule;
 mod services;
 
 pub use handles::{
@@ -432,11 +433,9 @@ impl Actor {
             Op::Interrupt { drop_queued } => {
                 self.shared.session.background.interrupted(true);
                 if drop_queued {
-                    self.shared
-                        .inbox
-                        .queue
-                        .lock()
-                        .retain(notice::is_notification);
+                    self.shared.inbox.queue.lock().retain(|prompt| {
+                        notice::is_notification(prompt) || schedule::is_fire(prompt)
+                    });
                 }
                 if let Some(running) = &self.running {
                     running.turn.cancel.cancel();

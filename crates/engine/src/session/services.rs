@@ -7,6 +7,7 @@ use crate::session::plugins::Plugins;
 use lathe_model::{Catalog, Provider};
 use lathe_protocol::event::SessionInit;
 use lathe_protocol::ids::SessionId;
+use lathe_tools::schedule::Schedule;
 use parking_lot::RwLock;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -20,6 +21,8 @@ pub(crate) struct Session {
     pub(crate) settings: SessionSettings,
     pub(crate) plugins: Arc<Plugins>,
     pub(crate) agents: Arc<Agents>,
+    /// Scheduled prompts.
+    pub(crate) schedule: Arc<Schedule>,
     /// Work beside the turns.
     pub(crate) background: Arc<Background>,
     /// MCP servers and their state, as faces show them.

@@ -18,6 +18,7 @@ use crate::context::room;
 use crate::context::room::MOST_FAILURES;
 use crate::conversation::records::reminder;
 use crate::conversation::{Arrival, Conversation, RunningTurn};
+use crate::session::schedule;
 use crate::skills::announce;
 use crate::skills::using;
 use crate::turn::decide::{
@@ -55,12 +56,14 @@ impl Conversation {
             .mcp
             .begin_turn(&shared, &turn.cancel)
             .await;
+        let modes = schedule::narrow(&shared.permissions, &prompt);
         let mut state = LoopState::default();
         let done = match self.accept(prompt, Arrival::First, turn).await {
             Ok(()) => self.run_loop(turn, &mut state, &mut report).await,
             Err(done) => done,
         };
         let result = report.finish(self, turn, &state, done).await;
+        schedule::widen(&shared.permissions, modes);
         // From now on the usage is what the provider counted, with the last answer in it.
         self.measure_context();
         self.shared.events.send(Event::TurnFinished(result.clone()));
@@ -329,7 +332,13 @@ impl Conversation {
     /// Delivers what the user typed meanwhile.
     async fn take_queued(&mut self, turn: &RunningTurn) -> Result<(), Done> {
         loop {
-            let Some(prompt) = self.shared.inbox.queue.lock().pop_front() else {
+            // A scheduled prompt waits for the end of the turn.
+            let next = {
+                let mut queue = self.shared.inbox.queue.lock();
+                let at = queue.iter().position(|prompt| !schedule::is_fire(prompt));
+                at.and_then(|at| queue.remove(at))
+            };
+            let Some(prompt) = next else {
                 return Ok(());
             };
             let arrival = if prompt.context_only {

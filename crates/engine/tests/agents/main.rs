@@ -14,6 +14,7 @@ mod forks;
 mod limits;
 mod plans;
 mod running;
+mod schedule;
 mod support;
 mod surroundings;
 mod tasks;

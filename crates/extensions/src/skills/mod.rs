@@ -691,14 +691,13 @@ fn file_name(path: &Path) -> String {
 }
 
 /// The built-in skills in the order of listings.
-const BUILTIN: [(&str, &str); 15] = [
+const BUILTIN: [(&str, &str); 14] = [
     ("commit", include_str!("../../prompts/skills/commit.md")),
     ("review", include_str!("../../prompts/skills/review.md")),
     ("simplify", include_str!("../../prompts/skills/simplify.md")),
     ("verify", include_str!("../../prompts/skills/verify.md")),
     ("debug", include_str!("../../prompts/skills/debug.md")),
     ("batch", include_str!("../../prompts/skills/batch.md")),
-    ("loop", include_str!("../../prompts/skills/loop.md")),
     ("schedule", include_str!("../../prompts/skills/schedule.md")),
     ("skillify", include_str!("../../prompts/skills/skillify.md")),
     ("init", include_str!("../../prompts/skills/init.md")),

@@ -350,6 +350,7 @@ impl Shared {
             .permissions
             .folders
             .extend(workspace.additional_directories.unwrap_or_default());
+        options.schedule.fires = true;
         options.history.fork = how == Taking::Fork;
         options.history.session = choice;
         let mut environment = self.environment.clone();

@@ -320,6 +320,7 @@ impl<E: Write> Face<E> {
             return Ok(open.session.clone());
         }
         let mut options = self.options.session.clone();
+        options.schedule.fires = true;
         if let Some(setup) = &self.connection.setup {
             setup.apply(&mut options);
         }

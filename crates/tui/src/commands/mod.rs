@@ -247,6 +247,8 @@ fn run_builtin(app: &mut App, command: BuiltinCommand, arguments: &str) {
         C::Cd
         | C::Fallback
         | C::Help
+        | C::Loop
+        | C::Loops
         | C::ReleaseNotes
         | C::ReloadPlugins
         | C::ReloadSkills

@@ -7,6 +7,7 @@ mod editors;
 mod extending;
 mod extension;
 mod failing;
+mod loops;
 mod permission;
 mod phases;
 mod plain;

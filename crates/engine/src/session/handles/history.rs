@@ -49,10 +49,16 @@ impl HistoryHandle<'_> {
     /// was one.
     #[must_use]
     pub fn cancel_queued(self, uuid: RecordId) -> bool {
-        let mut queue = self.shared.inbox.queue.lock();
-        let before = queue.len();
-        queue.retain(|prompt| prompt.uuid != uuid);
-        queue.len() < before || self.shared.arrived(uuid)
+        let dropped = {
+            let mut queue = self.shared.inbox.queue.lock();
+            let at = queue.iter().position(|prompt| prompt.uuid == uuid);
+            at.and_then(|at| queue.remove(at))
+        };
+        if let Some(prompt) = &dropped {
+            // A scheduled prompt that the user dropped has had its turn.
+            self.shared.noted(prompt);
+        }
+        dropped.is_some() || self.shared.arrived(uuid)
     }
 
     /// The ids of all records of the session so far; none where nothing is kept.

@@ -1,8 +1,11 @@
 //! The agents, background commands and other work beside the turns of a session.
 
 use crate::conversation::ConversationShared;
+use crate::session::schedule;
 use lathe_protocol::display::TodoItem;
+use lathe_protocol::op::Prompt;
 use lathe_shell::run::{BackgroundCommand, BackgroundError, ShellSession};
+use lathe_tools::schedule::Schedule;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -50,6 +53,19 @@ impl TasksHandle<'_> {
         }
         let list = self.shared.tools.tasks.read();
         list.map(|list| list.shown()).unwrap_or_default()
+    }
+
+    /// The scheduled prompts.
+    #[must_use]
+    pub fn schedule(self) -> Arc<Schedule> {
+        self.shared.session.schedule.clone()
+    }
+
+    /// Runs a prompt as a turn of its own, after the turn that runs.
+    pub fn run_between_turns(self, mut prompt: Prompt) {
+        schedule::mark_as_own(&mut prompt, self.shared.permissions.mode());
+        self.shared.inbox.queue.lock().push_back(prompt);
+        self.shared.inbox.wake.notify_one();
     }
 
     /// The session's agents, oldest first, those of an earlier run of it too.
