@@ -9,7 +9,7 @@ use crate::print::{Format, local_result};
 use lathe_commands::CommandOutcome;
 use lathe_engine::{EventStream, SessionHandle};
 use lathe_protocol::event::{Event, SessionState, TerminalReason, TurnResult};
-use lathe_protocol::frame::{frames_of, result_frame};
+use lathe_protocol::frame::{frames_of, result_frame, spoken_frame};
 use lathe_protocol::op::{Op, Prompt};
 use std::io::Write;
 use std::sync::Arc;
@@ -79,6 +79,9 @@ fn show(
             let started = Event::TurnStarted(Arc::new(session.init()));
             for frame in frames_of(&started, session.session_id(), options) {
                 lines.json(&frame);
+            }
+            if !result.text.is_empty() {
+                lines.json(&spoken_frame(&result.text, session.session_id()));
             }
             lines.json(&result_frame(result));
         }

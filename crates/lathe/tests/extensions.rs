@@ -445,8 +445,12 @@ fn a_host_gets_commands_skills_and_styles_and_runs_them() {
     );
     assert!(init["skills"].as_array().unwrap().contains(&json!("own")));
     assert_eq!(init["output_style"], "default");
+    // Many hosts show answers and not results.
+    let spoken = session.wait_for(|frame| frame["type"] == "assistant");
+    assert_eq!(spoken["message"]["model"], "<synthetic>");
     let result = session.wait_for_result();
     assert!(result["result"].as_str().unwrap().contains("Total cost"));
+    assert_eq!(spoken["message"]["content"][0]["text"], result["result"]);
     home.write(
         ".claude/skills/late/SKILL.md",
         "---\ndescription: Late\n---\nBody.\n",

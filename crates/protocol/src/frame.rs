@@ -10,6 +10,7 @@ use crate::event::{
     TerminalReason, TurnResult,
 };
 use crate::ids::{RecordId, RequestId, SessionId, ToolUseId};
+use crate::message::AssistantMessage;
 use crate::record::{MessageRecord, RecordKind};
 use crate::stream::StreamPiece;
 use serde::{Deserialize, Serialize};
@@ -616,6 +617,15 @@ fn task_frames(notice: &TaskNotice, system: &impl Fn(&str, Value) -> Value) -> V
             ]
         }
     }
+}
+
+/// The `assistant` frame of a command's answer, which no model wrote. Many hosts show answers and not results.
+#[must_use]
+pub fn spoken_frame(text: &str, session_id: SessionId) -> Value {
+    json!({
+        "type": "assistant", "message": AssistantMessage::synthetic(text),
+        "parent_tool_use_id": null, "uuid": RecordId::random(), "session_id": session_id,
+    })
 }
 
 /// The `result` frame of a turn.

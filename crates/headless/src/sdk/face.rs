@@ -27,7 +27,9 @@ use lathe_hooks::SourceHandle;
 use lathe_protocol::command::Invocation;
 use lathe_protocol::control::{ControlRequest, ControlRequestError, Initialize};
 use lathe_protocol::event::{Event, SessionState, TaskNotice};
-use lathe_protocol::frame::{HostFrame, UserFrame, control_error, control_success, result_frame};
+use lathe_protocol::frame::{
+    HostFrame, UserFrame, control_error, control_success, result_frame, spoken_frame,
+};
 use lathe_protocol::ids::{RecordId, RequestId, SessionId};
 use lathe_protocol::op::{Op, Prompt};
 use lathe_settings::Environment;
@@ -688,12 +690,12 @@ impl<E: Write> Face<E> {
     fn finish_command(&mut self, text: &str) {
         let Some(open) = &self.open else { return };
         self.last_failed = false;
-        let totals = open.session.history().totals();
-        self.host.send(result_frame(&local_result(
-            open.session.session_id(),
-            text,
-            totals.models,
-        )));
+        let (session_id, totals) = (open.session.session_id(), open.session.history().totals());
+        if !text.is_empty() {
+            self.host.send(spoken_frame(text, session_id));
+        }
+        let result = local_result(session_id, text, totals.models);
+        self.host.send(result_frame(&result));
     }
 
     fn complain(&mut self, message: &str) {
