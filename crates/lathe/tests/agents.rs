@@ -571,6 +571,27 @@ fn the_newer_task_list_is_the_usual_one_where_the_model_knows_it() {
 }
 
 #[test]
+fn the_task_list_that_is_not_offered_still_works_unless_tools_are_selected() {
+    let todos = json!({"todos": [
+        {"content": "Paint the door", "status": "pending", "activeForm": "Painting the door"},
+    ]});
+    let result = |arguments: &[&str]| {
+        let server = script([
+            Reply::tool_use("TodoWrite", todos.clone()),
+            Reply::text("ok"),
+        ]);
+        let home = TestHome::with_server(&server);
+        let all = [&["hi", "--model", "claude-opus-4-5"], arguments].concat();
+        assert_eq!(print(&home, &all).code(), Some(0));
+        let request = server.message_requests().pop().unwrap();
+        request.body["messages"].to_string()
+    };
+    assert!(!result(&[]).contains("There is no tool"));
+    assert!(result(&["--tools", "Read"]).contains("There is no tool TodoWrite"));
+    assert!(result(&["--disallowedTools", "TodoWrite"]).contains("\"is_error\":true"));
+}
+
+#[test]
 fn files_of_agents_and_skills_are_checked_wherever_they_lie() {
     let home = TestHome::new();
     home.write(

@@ -41,6 +41,8 @@ pub struct ToolDefinition {
 #[derive(Clone, Default)]
 pub struct ToolRegistry {
     tools: Vec<Arc<dyn DynTool>>,
+    /// Tools that are not offered, and run if the model calls them all the same.
+    unlisted: Vec<Arc<dyn DynTool>>,
     late: Option<Arc<dyn LateTools>>,
 }
 
@@ -140,10 +142,11 @@ impl ToolRegistry {
         self.late = Some(late);
     }
 
-    /// The tool of that name or alias, in the list or late.
+    /// The tool of that name or alias, in the list, unlisted or late.
     #[must_use]
     pub fn find_or_late(&self, name: &str) -> Option<Arc<dyn DynTool>> {
         self.find(name)
+            .or_else(|| self.unlisted.iter().find(|tool| tool.name() == name))
             .cloned()
             .or_else(|| self.late.as_ref()?.find(name))
     }
@@ -151,6 +154,13 @@ impl ToolRegistry {
     /// Keeps the tools that a condition holds for.
     pub fn retain(&mut self, keep: impl Fn(&dyn DynTool) -> bool) {
         self.tools.retain(|tool| keep(tool.as_ref()));
+        self.unlisted.retain(|tool| keep(tool.as_ref()));
+    }
+
+    /// No longer offers the tools that a condition holds for. A model that knows one from elsewhere can still call it.
+    pub fn unlist(&mut self, goes: impl Fn(&dyn DynTool) -> bool) {
+        let gone = self.tools.extract_if(.., |tool| goes(tool.as_ref()));
+        self.unlisted.extend(gone);
     }
 
     /// Whether the very same tools are in both.

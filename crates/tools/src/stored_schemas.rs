@@ -66,6 +66,10 @@ mod tests {
     }
 
     #[test]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "tests stand outside of the program"
+    )]
     fn stored_schemas_are_those_of_the_types() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
         let path = folder.join("stored_schemas.txt");

@@ -149,7 +149,7 @@ pub(crate) fn add_tools(
     registry.add(TaskUpdate);
     registry.add(TaskList);
     if options.tools.only.is_none() {
-        super::task_tools::keep_one(registry, environment, model);
+        super::task_tools::offer_one(registry, environment, model);
     }
 }
 

@@ -10,13 +10,14 @@ use lathe_tools::{ToolRegistry, task_list, todo_write};
 /// The first Claude model that knows the tools with ids.
 const FIRST: (u32, u32) = (4, 5);
 
-/// Keeps one of the two lists. The environment decides, else the model that the session starts with.
-pub(super) fn keep_one(registry: &mut ToolRegistry, environment: &Environment, model: &str) {
+/// Offers one of the two lists. The environment decides, else the model that the session starts with. The other one
+/// still works: a conversation that began with it has calls of it.
+pub(super) fn offer_one(registry: &mut ToolRegistry, environment: &Environment, model: &str) {
     let newer = environment.switch(Variable::EnableTasks);
     if newer.unwrap_or_else(|| is_known_to(model)) {
-        registry.retain(|tool| tool.name() != todo_write::NAME);
+        registry.unlist(|tool| tool.name() == todo_write::NAME);
     } else {
-        registry.retain(|tool| !task_list::NAMES.contains(&tool.name()));
+        registry.unlist(|tool| task_list::NAMES.contains(&tool.name()));
     }
 }
 

@@ -75,7 +75,7 @@ impl ElicitationDialog {
         let moves = matches!(key.code, Code::Left | Code::Right | Code::Char(' '));
         match &mut shown.entry {
             FieldInput::Text(editor) | FieldInput::Number(editor) => {
-                edit(editor, &self.keymap, key)
+                edit(editor, &self.keymap, key);
             }
             FieldInput::Switch(value) => match key.code {
                 Code::Char('y') => *value = Some(true),
