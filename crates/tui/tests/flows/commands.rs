@@ -402,13 +402,13 @@ fn entries_during_a_turn_run_after_it_in_order() {
     terminal.wait_for("esc to interrupt");
     terminal.say("/clear ");
     terminal.wait("it to wait", |screen| {
-        screen.lines().any(|line| line.trim_end() == "❯ /clear")
+        screen.lines().any(|line| line.trim_end() == "⧗ /clear")
     });
     terminal.say("which number");
     terminal.wait("both to wait", |screen| {
         screen
             .lines()
-            .any(|line| line.trim_end() == "❯ which number")
+            .any(|line| line.trim_end() == "⧗ which number")
     });
     // The last of them can be taken back and sent again.
     terminal.send("\x1b[A");
