@@ -40,10 +40,10 @@ pub(crate) fn new_marker() -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Process {
     pub(crate) pid: i32,
-    parent: i32,
-    group: i32,
+    pub(crate) parent: i32,
+    pub(crate) group: i32,
     session: i32,
-    dead: bool,
+    pub(crate) dead: bool,
     /// Clock ticks since boot; with the pid it identifies a process for good.
     started: u64,
 }
@@ -241,6 +241,29 @@ pub fn describe(process: &Process) -> String {
     }
 }
 
+/// The parent of a process; `None` if there is no such process, or the system does not tell.
+#[must_use]
+pub fn parent_of(pid: i32) -> Option<i32> {
+    if cfg!(target_os = "linux") {
+        return read_stat(pid).map(|process| process.parent);
+    }
+    let command = crate::Command::new("ps").arguments(["-o", "ppid=", "-p", &pid.to_string()]);
+    let limit = std::time::Duration::from_secs(2);
+    let output = crate::run_blocking(command, Vec::new(), limit).ok()?;
+    output.stdout.trim().parse().ok()
+}
+
+/// Whether a process carries the mark of a command that a session started, whichever session that was.
+#[must_use]
+pub fn is_marked(pid: i32) -> bool {
+    let beginning = format!("{MARKER_VARIABLE}=");
+    fs::read(format!("/proc/{pid}/environ")).is_ok_and(|environment| {
+        environment
+            .split(|&byte| byte == 0)
+            .any(|entry| entry.starts_with(beginning.as_bytes()))
+    })
+}
+
 fn add_descendants(belongs: &mut HashSet<i32>, table: &[Process]) {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     for process in table {
@@ -285,7 +308,7 @@ fn marking(pid: i32, marker: &str) -> Marking {
 }
 
 /// The process table, and whether every process in it could be looked at before it ended.
-fn all_processes() -> (Vec<Process>, bool) {
+pub(crate) fn all_processes() -> (Vec<Process>, bool) {
     let Ok(entries) = fs::read_dir("/proc") else {
         return (Vec::new(), true);
     };
@@ -317,21 +340,53 @@ fn read_stat(pid: i32) -> Option<Process> {
 
 /// The name in the second field may hold anything, also spaces and parentheses: count from the last.
 fn parse_stat(stat: &[u8]) -> Option<Process> {
-    let open = stat.iter().position(|&byte| byte == b'(')?;
     let close = stat.iter().rposition(|&byte| byte == b')')?;
-    let mut fields = stat.get(close + 2..)?.split(|&byte| byte == b' ');
+    let mut pid = stat;
+    let mut fields = stat.get(close + 2..)?;
+    let state = *fields.first()?;
+    fields = fields.get(2..)?;
+    let [parent, group, session] = [(); 3].map(|()| number(&mut fields));
+    // Fifteen fields that nobody here needs.
+    let mut blanks = 0;
+    let behind = fields.iter().position(|&byte| {
+        blanks += u8::from(byte == b' ');
+        blanks == 15
+    });
+    fields = fields.get(behind? + 1..)?;
+    let small = |number: Option<i64>| i32::try_from(number?).ok();
     Some(Process {
-        pid: number(stat.get(..open)?.trim_ascii())?,
-        dead: matches!(fields.next()?, b"Z" | b"X" | b"x"),
-        parent: number(fields.next()?)?,
-        group: number(fields.next()?)?,
-        session: number(fields.next()?)?,
-        started: number(fields.nth(15)?)?,
+        pid: small(number(&mut pid))?,
+        dead: matches!(state, b'Z' | b'X' | b'x'),
+        parent: small(parent)?,
+        group: small(group)?,
+        session: small(session)?,
+        started: u64::try_from(number(&mut fields)?).ok()?,
     })
 }
 
-fn number<T: std::str::FromStr>(field: &[u8]) -> Option<T> {
-    std::str::from_utf8(field).ok()?.parse().ok()
+/// Takes a number and the blank behind it. Every process of the machine has six of them, so this reads no more than it
+/// must.
+fn number(rest: &mut &[u8]) -> Option<i64> {
+    let (is_negative, digits) = match rest.split_first()? {
+        (b'-', digits) => (true, digits),
+        _ => (false, *rest),
+    };
+    let length = digits
+        .iter()
+        .position(|byte| !byte.is_ascii_digit())
+        .unwrap_or(digits.len());
+    let (number, behind) = digits.split_at_checked(length)?;
+    if number.is_empty() {
+        return None;
+    }
+    *rest = behind.get(1..).unwrap_or_default();
+    let mut value: i64 = 0;
+    for digit in number {
+        value = value
+            .checked_mul(10)?
+            .checked_add(i64::from(digit - b'0'))?;
+    }
+    Some(if is_negative { -value } else { value })
 }
 
 #[cfg(test)]

@@ -41,6 +41,8 @@ pub struct Job {
     pub cancel: CancellationToken,
     /// Gets the first complete line of stdout as soon as it is there.
     pub first_line: Option<mpsc::UnboundedSender<String>>,
+    /// Its output, readable while it runs.
+    pub output: OutputSoFar,
 }
 
 impl Job {
@@ -53,7 +55,35 @@ impl Job {
             deadline: Deadline::At(Instant::now() + limit),
             cancel: CancellationToken::new(),
             first_line: None,
+            output: OutputSoFar::default(),
         }
+    }
+}
+
+/// The output of a program that may still run, at most [`KEPT_BYTES`] of each stream.
+#[derive(Debug, Clone, Default)]
+pub struct OutputSoFar {
+    stdout: Arc<Mutex<Capture>>,
+    stderr: Arc<Mutex<Capture>>,
+}
+
+impl OutputSoFar {
+    /// How many bytes were printed, kept or not.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.stdout.lock().seen + self.stderr.lock().seen
+    }
+
+    /// Its output.
+    #[must_use]
+    pub fn stdout(&self) -> String {
+        self.stdout.lock().text()
+    }
+
+    /// Its errors.
+    #[must_use]
+    pub fn stderr(&self) -> String {
+        self.stderr.lock().text()
     }
 }
 
@@ -141,7 +171,7 @@ fn in_directory(directory: Option<&PathBuf>) -> String {
     })
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Capture {
     kept: Vec<u8>,
     seen: u64,
@@ -164,12 +194,12 @@ pub async fn run(job: Job) -> Result<Finished, StartError> {
         mut deadline,
         cancel,
         first_line,
+        output,
     } = job;
     let failed = StartError::of(&command);
     let mut running = Running::start(command, String::new(), Stdio::piped()).map_err(failed)?;
 
     let flooded = CancellationToken::new();
-    let (stdout, stderr) = (Arc::default(), Arc::default());
     let writer = running.stdin.take().map(|mut pipe| {
         AbortOnDropHandle::new(lathe_spawn::task(async move {
             // A program that doesn't read its input closes the pipe.
@@ -178,14 +208,18 @@ pub async fn run(job: Job) -> Result<Finished, StartError> {
         }))
     });
     let readers: Vec<AbortOnDropHandle<()>> = [
-        running
-            .stdout
-            .take()
-            .map(|pipe| spawn_reader(pipe, Arc::clone(&stdout), flooded.clone(), first_line)),
+        running.stdout.take().map(|pipe| {
+            spawn_reader(
+                pipe,
+                Arc::clone(&output.stdout),
+                flooded.clone(),
+                first_line,
+            )
+        }),
         running
             .stderr
             .take()
-            .map(|pipe| spawn_reader(pipe, Arc::clone(&stderr), flooded.clone(), None)),
+            .map(|pipe| spawn_reader(pipe, Arc::clone(&output.stderr), flooded.clone(), None)),
     ]
     .into_iter()
     .flatten()
@@ -213,11 +247,10 @@ pub async fn run(job: Job) -> Result<Finished, StartError> {
     };
     let _ = tokio::time::timeout(DRAIN_TIME, drain).await;
     running.release();
-    let (stdout, stderr) = (stdout.lock().text(), stderr.lock().text());
     Ok(Finished {
         ending,
-        stdout,
-        stderr,
+        stdout: output.stdout(),
+        stderr: output.stderr(),
     })
 }
 

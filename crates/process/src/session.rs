@@ -14,10 +14,11 @@ use crate::family::{Family, MARKER_VARIABLE, new_marker};
 use crate::guard;
 use crate::live::Registration;
 use crate::system::{self, Child, Plan, Unreaped};
+use crate::terminal::{Opened, Terminal, TerminalSize};
 use lathe_sandbox::Confinement;
 use nix::fcntl::{FcntlArg, fcntl};
 use std::fs::File;
-use std::io::{self, PipeWriter};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::sync::mpsc;
@@ -82,8 +83,16 @@ struct Job {
     command: Command,
     control: ControlEnd,
     confinement: Option<Arc<Confinement>>,
-    output: PipeWriter,
+    streams: Streams,
     reply: oneshot::Sender<io::Result<Started>>,
+}
+
+/// The standard streams of a child.
+enum Streams {
+    /// No input; the output goes here.
+    Output(OwnedFd),
+    /// All three are this terminal.
+    Terminal(OwnedFd),
 }
 
 /// Dropping this without taking it apart ends the command, also before its reply has arrived.
@@ -128,11 +137,11 @@ fn serve(jobs: &mpsc::Receiver<Job>) {
             command,
             control,
             confinement,
-            output,
+            streams,
             reply,
         } = job;
         // When nobody waits any more, dropping the answer ends the command.
-        drop(reply.send(start(command, control, confinement, output)));
+        drop(reply.send(start(command, control, confinement, streams)));
         guard::ensure_running();
     }
 }
@@ -142,7 +151,7 @@ fn start(
     command: Command,
     control: ControlEnd,
     confinement: Option<Arc<Confinement>>,
-    output: PipeWriter,
+    streams: Streams,
 ) -> io::Result<Started> {
     let Parts {
         program,
@@ -162,13 +171,19 @@ fn start(
         arguments: words,
         environment: system::c_environment(&environment)?,
         directory: system::c_text(directory)?,
-        output: copy_above(&output, 3)?,
-        input: copy_above(File::open("/dev/null")?, 3)?,
+        output: match &streams {
+            Streams::Output(output) | Streams::Terminal(output) => copy_above(output, 3)?,
+        },
+        input: match &streams {
+            Streams::Output(_) => copy_above(File::open("/dev/null")?, 3)?,
+            Streams::Terminal(terminal) => copy_above(terminal, 3)?,
+        },
+        terminal: matches!(streams, Streams::Terminal(_)),
         kept: control.held,
         kept_as: control.descriptor,
         confinement,
     };
-    drop(output);
+    drop(streams);
     let process = system::start(&plan)?;
     let family = Family::new(process.pid(), marker);
     Ok(Started {
@@ -190,18 +205,49 @@ pub async fn spawn(
 ) -> io::Result<Spawned> {
     let (reader, output) = io::pipe()?;
     let output_reader = pipe::Receiver::from_owned_fd(OwnedFd::from(reader))?;
+    let streams = Streams::Output(OwnedFd::from(output));
+    spawn_with(command, control, confinement, streams, output_reader).await
+}
+
+/// Starts a shell as [`spawn`] does, with a terminal as its standard streams, which it controls.
+///
+/// # Errors
+/// If it can't be started, or there are no terminals left.
+pub async fn spawn_on_terminal(
+    command: Command,
+    control: ControlEnd,
+    confinement: Option<Arc<Confinement>>,
+    size: TerminalSize,
+) -> io::Result<(Spawned, Terminal)> {
+    let Opened {
+        terminal,
+        output,
+        program_side,
+    } = Terminal::open(size)?;
+    let streams = Streams::Terminal(program_side);
+    let spawned = spawn_with(command, control, confinement, streams, output).await?;
+    Ok((spawned, terminal))
+}
+
+async fn spawn_with(
+    command: Command,
+    control: ControlEnd,
+    confinement: Option<Arc<Confinement>>,
+    streams: Streams,
+    output: pipe::Receiver,
+) -> io::Result<Spawned> {
     let (reply, started) = oneshot::channel();
     submit(Job {
         command,
         control,
         confinement,
-        output,
+        streams,
         reply,
     })?;
     let started = started.await.map_err(|_| thread_ended())??;
     Ok(Spawned {
         child: Child::new(started.process)?,
-        output: output_reader,
+        output,
         family: started.family,
         registration: started.registration,
     })

@@ -49,6 +49,8 @@ pub(crate) struct Plan {
     pub(crate) output: OwnedFd,
     /// Where standard input comes from. Above 2.
     pub(crate) input: OwnedFd,
+    /// Whether that is a terminal which the child is to control.
+    pub(crate) terminal: bool,
     /// A descriptor that the child keeps, and under which number.
     pub(crate) kept: OwnedFd,
     pub(crate) kept_as: RawFd,
@@ -243,6 +245,7 @@ mod linux {
         directory: *const libc::c_char,
         input: RawFd,
         output: RawFd,
+        terminal: bool,
         kept: RawFd,
         kept_as: RawFd,
         confinement: Option<&'a Confinement>,
@@ -267,6 +270,7 @@ mod linux {
             directory: plan.directory.as_ptr(),
             input: plan.input.as_raw_fd(),
             output: plan.output.as_raw_fd(),
+            terminal: plan.terminal,
             kept: plan.kept.as_raw_fd(),
             kept_as: plan.kept_as,
             confinement: plan.confinement.as_deref(),
@@ -334,8 +338,10 @@ mod linux {
                 }
                 let handled =
                     action.sa_sigaction != libc::SIG_DFL && action.sa_sigaction != libc::SIG_IGN;
-                // Rust programs ignore SIGPIPE; others count on dying of it.
-                if handled || signal == libc::SIGPIPE {
+                // Rust programs ignore SIGPIPE; others count on dying of it. On a terminal keys must work, also where
+                // this process was started with their signals ignored.
+                let by_keys = shared.terminal && action.sa_sigaction == libc::SIG_IGN;
+                if handled || by_keys || signal == libc::SIGPIPE {
                     action.sa_sigaction = libc::SIG_DFL;
                     action.sa_flags = 0;
                     libc::sigaction(signal, &raw const action, ptr::null_mut());
@@ -345,6 +351,9 @@ mod linux {
                 || libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) < 0
                 || libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) < 0
             {
+                return;
+            }
+            if shared.terminal && libc::ioctl(shared.input, libc::TIOCSCTTY, 0) < 0 {
                 return;
             }
             // The parent may have died before the signal was asked for.
@@ -401,10 +410,21 @@ pub(crate) fn start(plan: &Plan) -> io::Result<Unreaped> {
     }
     let confinement = plan.confinement.clone();
     let (kept, kept_as) = (plan.kept.as_raw_fd(), plan.kept_as);
+    let terminal = plan.terminal;
     // SAFETY: the hook makes plain system calls only, allocates nothing and takes no lock.
     unsafe {
         command.pre_exec(move || {
             nix::unistd::setsid()?;
+            // Standard input is the terminal already.
+            if terminal && libc::ioctl(0, libc::TIOCSCTTY.into(), 0) < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            // Keys must work, also where this process was started with their signals ignored.
+            for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTSTP, libc::SIGHUP] {
+                if terminal {
+                    libc::signal(signal, libc::SIG_DFL);
+                }
+            }
             let mut none: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&raw mut none);
             libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
