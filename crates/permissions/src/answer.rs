@@ -175,6 +175,7 @@ mod tests {
             title: None,
             description: None,
             agent_id: None,
+            agent: None,
         }
     }
 

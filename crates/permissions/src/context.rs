@@ -1,13 +1,13 @@
 //! The inputs of a decision: the session's side ([`PermissionContext`]) and the call's
 //! ([`CallFacts`]).
 
-use crate::path::{ResolvedPath, resolve_path};
-use crate::pattern::Anchors;
+use crate::path::{ResolvedPath, real_folder, resolve_path};
+use crate::pattern::{Anchors, Twins};
 use crate::protected::{IgnoreFile, OwnPlaces};
 use crate::repository::{ObjectKind, Repository};
 use crate::ruleset::RuleSet;
 use crate::sandbox::SandboxFacts;
-use crate::shell::{Expansion, Found, Survey};
+use crate::shell::{Expansion, Found, MadeLinks, Survey};
 use lathe_protocol::permission::{PermissionMode, RuleSource, Subject};
 use lathe_shell::analysis::{Analysis, Obeys, PathKind, analyse};
 use lathe_shell::syntax::ShellKind;
@@ -64,6 +64,8 @@ pub struct SpecialFiles {
     pub readable_paths: Vec<PathBuf>,
     /// The project's `.latheignore`.
     pub ignore: Option<IgnoreFile>,
+    /// The project and the worktree of it that is worked in.
+    pub twins: Option<Twins>,
 }
 
 /// Facts about the machine.
@@ -85,7 +87,7 @@ impl PermissionContext {
         Self {
             mode: PermissionMode::Default,
             rules: RuleSet::default(),
-            roots: vec![crate::path::real_folder(cwd)],
+            roots: vec![real_folder(cwd)],
             home: home.to_path_buf(),
             cwd: cwd.to_path_buf(),
             config_home: config_home.to_path_buf(),
@@ -98,8 +100,8 @@ impl PermissionContext {
             shell: ShellKind::Bash,
             limits: crate::limits::Limits::default(),
             machine: Machine {
-                home: crate::path::real_folder(home),
-                config_home: crate::path::real_folder(config_home),
+                home: real_folder(home),
+                config_home: real_folder(config_home),
                 search_path: Vec::new(),
             },
         }
@@ -124,9 +126,50 @@ impl PermissionContext {
         };
         Anchors {
             home: self.home.clone(),
-            cwd: self.cwd.clone(),
-            settings_folder: settings_folder.clone(),
+            cwd: self.in_project(&self.cwd),
+            settings_folder: self.in_project(settings_folder),
+            twins: self.files.twins.clone(),
         }
+    }
+
+    /// Works in a worktree of a repository: the rules and secrets of the project hold there too. The project itself
+    /// stays a working folder only with `beside`.
+    pub fn enter_worktree(&mut self, repository: &Path, worktree: &Path, beside: bool) {
+        let (cwd, project) = (self.in_project(&self.cwd), self.in_project(&self.project));
+        let start = real_folder(&self.cwd);
+        let twins = Twins {
+            project: real_folder(repository),
+            worktree: real_folder(worktree),
+        };
+        self.roots
+            .retain(|root| *root != twins.worktree && (beside || *root != start));
+        self.roots.insert(0, twins.worktree.clone());
+        let moved = |folder: &Path| twins.other(&real_folder(folder));
+        self.cwd = moved(&cwd).unwrap_or_else(|| twins.worktree.clone());
+        self.project = moved(&project).unwrap_or_else(|| twins.worktree.clone());
+        self.files.twins = Some(twins);
+        self.rules.set_twins(self.files.twins.as_ref());
+    }
+
+    /// Works in the project again, at the folder where the session started.
+    pub fn leave_worktree(&mut self, start: &Path, project: &Path) {
+        let root = real_folder(start);
+        let left = self.files.twins.take().map(|twins| twins.worktree);
+        self.roots
+            .retain(|other| *other != root && Some(other) != left.as_ref());
+        self.roots.insert(0, root);
+        self.cwd = start.to_path_buf();
+        self.project = project.to_path_buf();
+        self.rules.set_twins(None);
+    }
+
+    /// A folder of the worktree that is worked in, as the folder of the project that it stands for.
+    fn in_project(&self, folder: &Path) -> PathBuf {
+        let twins = self.files.twins.as_ref();
+        twins
+            .filter(|twins| folder.starts_with(&twins.worktree))
+            .and_then(|twins| twins.other(folder))
+            .unwrap_or_else(|| folder.to_path_buf())
     }
 
     /// Why a path is a secret, if it is one.
@@ -137,7 +180,10 @@ impl PermissionContext {
                 .files
                 .ignore
                 .as_ref()
-                .is_some_and(|ignore| ignore.names(path));
+                .is_some_and(|ignore| {
+                    let twin = self.files.twins.as_ref().and_then(|twins| twins.other(path));
+                    ignore.names(path) || twin.is_some_and(|twin| ignore.names(&twin))
+                });
             named.then(|| format!("`{}` is kept secret by .latheignore (or .claudeignore, .cursorignore, .aiignore)", path.display()))
         })
     }
@@ -195,8 +241,12 @@ pub struct ResolvedPaths {
     analysis: Option<Arc<Analysis>>,
     repositories: Vec<(PathBuf, Repository)>,
     objects: HashMap<(PathBuf, String), ObjectKind>,
+    /// Links that the command makes before it uses them.
+    made_links: MadeLinks,
     /// Programs whose version the folder chooses.
     shims: Vec<String>,
+    /// A file of git's configuration with a password in it, which the command would show.
+    shown_credentials: Option<PathBuf>,
 }
 
 impl ResolvedPaths {
@@ -206,14 +256,18 @@ impl ResolvedPaths {
     pub fn get(&self, path: &Path) -> Cow<'_, ResolvedPath> {
         match self.paths.get(path) {
             Some(known) => Cow::Borrowed(known),
-            None => Cow::Owned(ResolvedPath {
-                // Not folded: what is refused by its text must still read as it was written.
-                written: path.to_path_buf(),
-                links: Vec::new(),
-                real: None,
-                case_insensitive: false,
-                is_folder: false,
-            }),
+            None => {
+                let behind = self.made_links.behind(path);
+                Cow::Owned(ResolvedPath {
+                    // Not folded: what is refused by its text must still read as it was written.
+                    written: path.to_path_buf(),
+                    links: behind.paths,
+                    real: None,
+                    case_insensitive: false,
+                    is_folder: false,
+                    leads_anywhere: behind.unknown,
+                })
+            }
         }
     }
 
@@ -256,6 +310,14 @@ impl ResolvedPaths {
             if part.obeys != Obeys::Nothing {
                 self.look_for_repositories(folders.as_deref().unwrap_or_default());
             }
+            if crate::shell::shows_configuration(part) {
+                let mut folders = folders.iter().flatten();
+                let home = &context.home;
+                self.shown_credentials = self.shown_credentials.take().or_else(|| {
+                    folders
+                        .find_map(|folder| crate::repository::file_with_credentials(folder, home))
+                });
+            }
             let objects = part.read_paths.iter();
             for object in objects.filter(|path| path.kind == PathKind::Object) {
                 for folder in folders.as_deref().unwrap_or_default() {
@@ -289,6 +351,11 @@ impl ResolvedPaths {
     /// Whether a program is one of a version manager, which obeys files of the folder.
     pub(crate) fn is_shim(&self, program: &str) -> bool {
         self.shims.iter().any(|shim| shim == program)
+    }
+
+    /// A file of git's configuration with a password in it, which the command would show.
+    pub(crate) fn shown_credentials(&self) -> Option<&Path> {
+        self.shown_credentials.as_deref()
     }
 
     /// The kind of an object of the repository of a folder.
@@ -326,7 +393,15 @@ impl ResolvedPaths {
             return;
         }
         if !self.paths.contains_key(path) {
-            self.paths.insert(path.to_path_buf(), resolve_path(path));
+            let mut resolved = resolve_path(path);
+            let behind = self.made_links.behind(path);
+            resolved.leads_anywhere = behind.unknown;
+            for there in &behind.paths {
+                let there = resolve_path(there);
+                resolved.links.extend(there.forms().map(Path::to_path_buf));
+                resolved.is_folder |= there.is_folder;
+            }
+            self.paths.insert(path.to_path_buf(), resolved);
         }
     }
 }
@@ -344,7 +419,9 @@ pub fn resolve(subject: &Subject, context: &PermissionContext) -> ResolvedPaths 
         }
         Subject::Shell { command, cwd, .. } => {
             let analysis = Arc::new(analyse(command, context.shell));
-            let (paths, expansions) = crate::shell::paths_of(&analysis, cwd, context);
+            resolved.made_links = MadeLinks::of(&analysis, cwd, context);
+            let (paths, expansions) =
+                crate::shell::paths_of(&analysis, cwd, &resolved.made_links, context);
             for path in paths {
                 resolved.look_at(&path);
             }
@@ -364,6 +441,7 @@ pub fn resolve(subject: &Subject, context: &PermissionContext) -> ResolvedPaths 
             resolved.analysis = Some(analysis);
         }
         Subject::Nothing
+        | Subject::Typing { .. }
         | Subject::Fetch { .. }
         | Subject::Search { .. }
         | Subject::Mcp { .. }

@@ -57,6 +57,7 @@ pub(crate) fn judge(call: &CallFacts<'_>, context: &PermissionContext) -> Decisi
             cwd,
             unsandboxed,
         } => shell::judge(call, command, cwd, *unsandboxed, context).decision,
+        Subject::Typing { program, sandboxed } => typing(call, context, program, *sandboxed),
         Subject::Fetch { url } => fetch(call, context, url),
         Subject::Search { .. } => search(call, context),
         Subject::Mcp {
@@ -125,6 +126,40 @@ fn each_path(
         })
         .collect();
     strictest(decisions).unwrap_or_else(|| unknown(call, context))
+}
+
+/// Text for a program can mean anything there: the user is asked, once for each program, unless the sandbox is enough.
+fn typing(
+    call: &CallFacts<'_>,
+    context: &PermissionContext,
+    program: &str,
+    sandboxed: bool,
+) -> Decision {
+    let mut question = Question::other(if program.is_empty() {
+        "it is not known which program would read what is typed".to_owned()
+    } else {
+        format!("nothing allows typing into {program}")
+    });
+    if !program.is_empty() {
+        question.suggestions = vec![suggest::allow_rule(
+            call.tool_name,
+            Some(program.to_owned()),
+            RuleSource::Session,
+        )];
+    }
+    let names = call.names();
+    let on = |behavior| {
+        let mut rules = context.rules.with(behavior);
+        rules
+            .find(|rule: &&Rule| rule.covers_word(&names, program))
+            .map(Rule::reason)
+    };
+    let mut findings = with_whole_rules(call, context, question);
+    findings.deny = on(Behavior::Deny);
+    findings.ask = findings.ask.or_else(|| on(Behavior::Ask));
+    findings.allow = findings.allow.or_else(|| on(Behavior::Allow));
+    findings.sandboxed = sandboxed && context.sandbox.bash_sandboxed && context.sandbox.auto_allow;
+    findings.decide(context.mode)
 }
 
 fn fetch(call: &CallFacts<'_>, context: &PermissionContext, url: &str) -> Decision {

@@ -21,6 +21,7 @@ pub fn fuzz_rules(bytes: &[u8]) {
             home: PathBuf::from("/home/me"),
             cwd: PathBuf::from("/work"),
             settings_folder: PathBuf::from("/work/.lathe"),
+            twins: None,
         };
         if let Ok(pattern) = PathPattern::new(content, &anchors) {
             for path in ["/work/src/main.rs", "/home/me/.ssh/id", "/"] {

@@ -127,6 +127,9 @@ fn is_covered(call: &CallFacts<'_>, rules: &[&Rule], context: &PermissionContext
                 .ok()
                 .and_then(|url| url.host_str().map(str::to_owned))
                 .is_some_and(|host| rules.iter().any(|rule| rule.covers_host(&host))),
+            Subject::Typing { program, .. } => {
+                rules.iter().any(|rule| rule.covers_word(&names, program))
+            }
             Subject::Named { name, .. } => rules.iter().any(|rule| rule.covers_word(&names, name)),
             Subject::Nothing
             | Subject::Search { .. }

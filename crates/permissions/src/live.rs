@@ -6,14 +6,15 @@
 //! applies to the session, and the error says so.
 
 use crate::broad::is_too_broad;
-use crate::context::PermissionContext;
+use crate::context::{CallFacts, PermissionContext};
 use crate::files::{self, Toucher};
 use crate::limits::Outside;
 use crate::path::{ResolvedPath, fold, real_folder, resolve_path};
 use crate::rule::RuleError;
 use crate::ruleset::{Rule, RuleSet};
 use lathe_protocol::permission::{
-    Behavior, PermissionDenial, PermissionMode, PermissionUpdate, RuleSource, RuleValue,
+    Behavior, Decision, PermissionDenial, PermissionMode, PermissionUpdate, RuleSource, RuleValue,
+    Subject,
 };
 use lathe_settings::{Environment, Resolved, Variable};
 use parking_lot::Mutex;
@@ -352,6 +353,22 @@ impl Permissions {
         self.changed();
     }
 
+    /// Goes to another folder, as the function says; all rules come along.
+    pub fn relocate(&self, change: impl FnOnce(&mut PermissionContext)) {
+        let mut state = self.state.lock();
+        let mode = state.context.mode;
+        // Rules that are set aside come back first.
+        state.enter(PermissionMode::Default);
+        change(Arc::make_mut(&mut state.context));
+        let twins = state.context.files.twins.clone();
+        for rule in &mut state.given {
+            rule.set_twins(twins.as_ref());
+        }
+        state.enter(mode);
+        drop(state);
+        self.changed();
+    }
+
     /// Changes anything else of the context (the plan file, the sandbox, trust).
     pub fn update_context(&self, change: impl FnOnce(&mut PermissionContext)) {
         let mut state = self.state.lock();
@@ -388,6 +405,7 @@ impl Permissions {
                     links: Vec::new(),
                     case_insensitive: false,
                     is_folder: false,
+                    leads_anywhere: false,
                 },
                 &context,
             )
@@ -405,6 +423,24 @@ impl Permissions {
         }
         let secret = resolved.forms().find_map(|form| context.secret(form));
         Some(secret.unwrap_or_else(|| format!("a rule closes `{}`", path.display())))
+    }
+
+    /// Whether a file is read without a question.
+    #[must_use]
+    pub fn reads_freely(&self, path: &Path) -> bool {
+        let context = self.snapshot();
+        let subject = Subject::Read {
+            paths: vec![path.to_path_buf()],
+        };
+        let call = CallFacts {
+            tool_name: "Read",
+            aliases: &[],
+            input: &serde_json::json!({"file_path": path}),
+            subject: &subject,
+            read_only: true,
+            resolved: crate::context::resolve(&subject, &context),
+        };
+        matches!(crate::decide(&call, &context), Decision::Allow { .. })
     }
 
     /// The rules that auto mode has set aside.

@@ -58,6 +58,7 @@ fn describe(call: &CallFacts<'_>) -> String {
         Subject::Fetch { url } => format!("{name} from {}", shortened(url)),
         Subject::Search { query } => format!("{name} for {}", shortened(query)),
         Subject::Named { name: word, .. } => format!("{name}({word})"),
+        Subject::Typing { program, .. } => format!("{name} into {program}"),
         _ => name.to_owned(),
     }
 }
@@ -141,6 +142,9 @@ fn hint(call: &CallFacts<'_>, reason: &DecisionReason) -> String {
                 allowed_tools(&rule(Some(format!("domain:{host}"))))
             }),
         Subject::Named { name, .. } => allowed_tools(&rule(Some(name.clone()))),
+        Subject::Typing { program, .. } => {
+            allowed_tools(&rule(Some(program.clone()).filter(|name| !name.is_empty())))
+        }
         Subject::Search { .. } | Subject::Mcp { .. } | Subject::Unknown => {
             allowed_tools(&rule(None))
         }

@@ -17,7 +17,8 @@ const MOST_LINKS: usize = 40;
 pub struct ResolvedPath {
     /// As written, absolute, with `.` and `..` folded by text.
     pub written: PathBuf,
-    /// The symbolic links that its last part goes through, each in its real folder.
+    /// The symbolic links that its last part goes through, each in its real folder, and where it leads by links that
+    /// the same command makes before.
     pub links: Vec<PathBuf>,
     /// The real path; for a path that doesn't exist, where it would be created. `None` when
     /// links go in a circle or the file system refuses to say.
@@ -26,6 +27,8 @@ pub struct ResolvedPath {
     pub case_insensitive: bool,
     /// Whether it is a folder now.
     pub is_folder: bool,
+    /// Whether a link to somewhere that can't be known is made on its way before it is used.
+    pub leads_anywhere: bool,
 }
 
 impl ResolvedPath {
@@ -126,6 +129,7 @@ pub fn resolve_path(path: &Path) -> ResolvedPath {
         real,
         case_insensitive,
         is_folder,
+        leads_anywhere: false,
     }
 }
 

@@ -9,7 +9,7 @@ use crate::path::{fold, real_folder};
 use crate::word_pattern::{WordPatterns, with_tilde};
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// Why the content of a rule is not a pattern.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -56,6 +56,30 @@ pub struct Anchors {
     pub cwd: PathBuf,
     /// The folder that a settings file's `/` means.
     pub settings_folder: PathBuf,
+    /// A project and the worktree of it that is worked in: a pattern of the one holds in the other too.
+    pub twins: Option<Twins>,
+}
+
+/// A project and a worktree that is worked in instead of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Twins {
+    /// The project's folder.
+    pub project: PathBuf,
+    /// The worktree.
+    pub worktree: PathBuf,
+}
+
+impl Twins {
+    /// The same place in the other of the two. A worktree may lie in its project.
+    #[must_use]
+    pub fn other(&self, path: &Path) -> Option<PathBuf> {
+        let pairs = [
+            (&self.worktree, &self.project),
+            (&self.project, &self.worktree),
+        ];
+        let moved = |(from, to): (&PathBuf, &PathBuf)| Some(to.join(path.strip_prefix(from).ok()?));
+        pairs.into_iter().find_map(moved)
+    }
 }
 
 /// A path pattern, ready to compare.
@@ -65,6 +89,8 @@ pub struct PathPattern {
     sources: Vec<String>,
     folded: OnceLock<Option<GlobSet>>,
     named: PathBuf,
+    /// The pattern as written, and the folders that it is relative to.
+    origin: Arc<(String, Anchors)>,
 }
 
 impl PathPattern {
@@ -93,7 +119,11 @@ impl PathPattern {
         }
         // Home or the session's folder may be reached through a link; both ways are meant.
         let real = real_folder(&base.0);
-        let bases = std::iter::once(&base.0).chain(Some(&real).filter(|real| **real != base.0));
+        let twin = anchors.twins.as_ref();
+        let twin = twin.and_then(|twins| twins.other(&base.0).or_else(|| twins.other(&real)));
+        let bases = std::iter::once(&base.0)
+            .chain(Some(&real).filter(|real| **real != base.0))
+            .chain(&twin);
         let mut sources = Vec::new();
         for base in bases {
             let base = globset::escape(&base.to_string_lossy());
@@ -117,7 +147,19 @@ impl PathPattern {
             sources,
             folded: OnceLock::new(),
             named,
+            origin: Arc::new((content.to_owned(), anchors.clone())),
         })
+    }
+
+    /// The same pattern where a worktree is worked in, or none.
+    pub(crate) fn with_twins(&self, twins: Option<&Twins>) -> Self {
+        let (content, anchors) = &*self.origin;
+        let anchors = Anchors {
+            twins: twins.cloned(),
+            ..anchors.clone()
+        };
+        // It was understood once.
+        Self::new(content, &anchors).unwrap_or_else(|_| self.clone())
     }
 
     /// The pattern as a path, without `**` and without trailing stars: what it is about. A rule
@@ -594,6 +636,7 @@ mod tests {
             home: "/home/u".into(),
             cwd: "/work/p".into(),
             settings_folder: "/work/s".into(),
+            twins: None,
         }
     }
 

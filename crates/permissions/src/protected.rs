@@ -596,7 +596,7 @@ impl IgnoreFile {
         // Ours last, so that it has the last word.
         for name in FOREIGN_IGNORE_FILES.iter().chain(&[IGNORE_FILE]) {
             let file = folder.join(name);
-            match std::fs::read_to_string(&file) {
+            match lathe_settings::regular_file::read_text(&file) {
                 Ok(text) => {
                     any = true;
                     add_lines(&mut builder, &file, &text, &mut problems);

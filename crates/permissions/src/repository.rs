@@ -5,14 +5,17 @@
 //! configuration read as git reads it, with nothing but keys that can't name a program or another file, no hooks and
 //! no repository inside it that git would enter. Whatever can't be read or isn't understood makes it not plain.
 
+use lathe_settings::regular_file::{read, read_text};
 use std::path::{Path, PathBuf};
 
 mod config;
+mod credentials;
 mod index;
 mod objects;
 mod trusted;
 
 pub(crate) use config::program_setting;
+pub(crate) use credentials::{file_with_credentials, shows_configuration};
 pub(crate) use objects::ObjectKind;
 
 pub use trusted::{NotTrusted, TrustedRepository};
@@ -112,7 +115,7 @@ fn find(folder: &Path) -> Found {
 
 /// A `.git` file names the repository of a worktree or a submodule.
 fn linked(dot_git: &Path, worktree: &Path) -> Found {
-    let target = std::fs::read_to_string(dot_git).ok().and_then(|text| {
+    let target = read_text(dot_git).ok().and_then(|text| {
         let target = text.strip_prefix("gitdir:")?.trim();
         (!target.is_empty() && !target.contains('\n')).then(|| worktree.join(target))
     });
@@ -127,7 +130,7 @@ fn linked(dot_git: &Path, worktree: &Path) -> Found {
 
 /// The folder that a repository shares with its worktrees.
 fn common_folder(folder: &Path) -> std::io::Result<PathBuf> {
-    match std::fs::read_to_string(folder.join("commondir")) {
+    match read_text(&folder.join("commondir")) {
         Ok(text) => Ok(crate::path::real_folder(&folder.join(text.trim()))),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(folder.to_path_buf()),
         Err(error) => Err(error),
@@ -180,7 +183,7 @@ pub(crate) fn tracked_files(folder: &Path) -> Option<Vec<PathBuf>> {
         Found::At {
             folder,
             worktree: Some(top),
-        } => match std::fs::read(folder.join("index")) {
+        } => match read(&folder.join("index")) {
             Ok(bytes) => {
                 let names = index::names(&bytes)?;
                 Some(names.iter().map(|name| top.join(name)).collect())

@@ -60,6 +60,7 @@ const KNOWN_TOOLS: &[&str] = &[
     "Agent",
     "AskUserQuestion",
     "Bash",
+    "BashInput",
     "BashOutput",
     "Config",
     "CronCreate",
@@ -75,6 +76,7 @@ const KNOWN_TOOLS: &[&str] = &[
     "KillShell",
     "LS",
     "LSP",
+    "LSPEdit",
     "ListMcpResources",
     "Monitor",
     "MultiEdit",
@@ -99,6 +101,7 @@ const KNOWN_TOOLS: &[&str] = &[
     "ToolSearch",
     "WebFetch",
     "WebSearch",
+    "Workflow",
     "Write",
 ];
 
@@ -243,7 +246,36 @@ fn check_name(name: &str) -> Result<(), RuleError> {
             written: name.to_owned(),
             meant,
         }),
-        _ => Ok(()),
+        Some(_) => Ok(()),
+        // A rule for a tool that doesn't exist would silently never match.
+        None if known_tools().any(|known| known == name) => Ok(()),
+        None => match known_tools().find(|known| is_slip(name, known)) {
+            Some(meant) => Err(RuleError::Misspelt {
+                written: name.to_owned(),
+                meant,
+            }),
+            None => Ok(()),
+        },
+    }
+}
+
+/// Whether a word is another with one letter more, less or changed, or with two that changed places.
+fn is_slip(written: &str, meant: &str) -> bool {
+    let (written, meant) = (written.as_bytes(), meant.as_bytes());
+    let start = written
+        .iter()
+        .zip(meant)
+        .take_while(|(one, other)| one == other);
+    let start = start.count();
+    let (written, meant) = (&written[start..], &meant[start..]);
+    let end = written.iter().rev().zip(meant.iter().rev());
+    let end = end.take_while(|(one, other)| one == other).count();
+    let written = &written[..written.len() - end];
+    let meant = &meant[..meant.len() - end];
+    match (written, meant) {
+        ([_], [] | [_]) | ([], [_]) => true,
+        ([first, second], [one, other]) => first == other && second == one,
+        _ => false,
     }
 }
 
@@ -295,6 +327,30 @@ mod tests {
     fn parsed(text: &str) -> (String, Option<String>) {
         let rule = parse_rule(text).unwrap();
         (rule.tool_name, rule.rule_content)
+    }
+
+    #[test]
+    fn a_tool_that_is_mistyped_is_named_and_others_are_taken() {
+        for (written, meant) in [
+            ("Bahs(rm:*)", "Bash"),
+            ("bash", "Bash"),
+            ("Reed", "Read"),
+            ("WebFetc", "WebFetch"),
+            ("Edits", "Edit"),
+        ] {
+            let error = parse_rule(written).unwrap_err().to_string();
+            assert!(error.contains(&format!("`{meant}`")), "{written}: {error}");
+        }
+        for fine in [
+            "KillBash",
+            "PowerShell",
+            "TodoRead",
+            "mcp__x__y",
+            "Workflow",
+            "*",
+        ] {
+            assert!(parse_rule(fine).is_ok(), "{fine}");
+        }
     }
 
     #[test]

@@ -4,13 +4,14 @@
 //! sources and whatever the order. Sources are for explanation and for saving.
 
 use crate::path::ResolvedPath;
-use crate::pattern::{Anchors, CommandPattern, DomainPattern, PathPattern, TextPattern};
+use crate::pattern::{Anchors, CommandPattern, DomainPattern, PathPattern, TextPattern, Twins};
 use crate::rule::{RuleError, format_rule, names_of, parse_rule};
 use lathe_protocol::permission::{Behavior, DecisionReason, RuleSource, RuleValue};
 use std::sync::Arc;
 
 /// Tools whose whole work is writing files. A rule for `Edit` covers them all.
-pub(crate) const WRITING_TOOLS: &[&str] = &["Edit", "Write", "MultiEdit", "NotebookEdit"];
+pub(crate) const WRITING_TOOLS: &[&str] =
+    &["Edit", "LSPEdit", "Write", "MultiEdit", "NotebookEdit"];
 /// Tools that read files. A rule for `Read` covers them all.
 pub(crate) const READING_TOOLS: &[&str] = &["Read", "Grep", "Glob", "LS", "NotebookRead"];
 
@@ -92,6 +93,13 @@ impl Rule {
             source,
             matcher,
         })
+    }
+
+    /// Has the rule hold in a worktree as in its project, and nowhere else.
+    pub(crate) fn set_twins(&mut self, twins: Option<&Twins>) {
+        if let Matcher::Path(pattern) = &self.matcher {
+            self.matcher = Matcher::Path(Arc::new(pattern.with_twins(twins)));
+        }
     }
 
     /// The rule as written.
@@ -450,6 +458,13 @@ impl RuleSet {
         problems
     }
 
+    /// Has the rules hold in a worktree as in its project, and nowhere else.
+    pub(crate) fn set_twins(&mut self, twins: Option<&Twins>) {
+        for rule in Arc::make_mut(&mut self.rules) {
+            Arc::make_mut(rule).set_twins(twins);
+        }
+    }
+
     /// Keeps the rules for which `keep` holds.
     pub fn retain(&mut self, keep: impl Fn(&Rule) -> bool) {
         if self.iter().all(&keep) {
@@ -475,6 +490,7 @@ mod tests {
             home: "/h".into(),
             cwd: "/w".into(),
             settings_folder: "/w".into(),
+            twins: None,
         }
     }
 

@@ -21,9 +21,8 @@ pub fn rules_of(settings: &Resolved, context: &PermissionContext) -> (RuleSet, V
     let mut problems = Vec::new();
     for rule in settings.rules() {
         let anchors = Anchors {
-            home: context.home.clone(),
-            cwd: context.cwd.clone(),
             settings_folder: rule.folder.clone(),
+            ..context.anchors(rule.source)
         };
         let file = rule.file.as_ref().map_or_else(
             || "--settings".to_owned(),

@@ -276,6 +276,64 @@ fn programs_that_print_environments_ask() {
     );
 }
 
+/// Causes 2 and 6: settings that hold passwords are not shown, wherever they are.
+#[test]
+fn settings_with_passwords_are_not_shown() {
+    let world = world();
+    let context = world.context();
+    let shown = "git remote -v
+        git remote get-url origin
+        git config --list
+        git config -l --show-origin
+        git config list
+        git config --get-regexp .
+        git config --get remote.origin.url
+        git config get --all http.extraheader
+        git config --get-urlmatch http https://example.com
+        git var -l
+        timeout 5 git remote -v
+        git --no-pager config -l | head -3
+        cd src && git remote -v";
+    all_are("allow", shown, &world, &context);
+    git(
+        &world.project(),
+        &[
+            "remote",
+            "add",
+            "origin",
+            "https://me:word@example.com/x.git",
+        ],
+    );
+    none_is(&["allow"], shown, &world, &context);
+    all_are(
+        "allow",
+        "git config user.name
+        git remote
+        git status
+        npm config get registry
+        yarn config get registry",
+        &world,
+        &context,
+    );
+    none_is(
+        &["allow"],
+        "yarn config get npmAuthToken
+        yarn config get npmScopes
+        yarn config list
+        pnpm config list
+        pnpm config get _authToken
+        npm config get _auth
+        npm config get https-proxy
+        pip config list
+        pip config get global.index-url
+        git show HE*
+        git show src/*
+        git cat-file -p src/*",
+        &world,
+        &context,
+    );
+}
+
 /// Cause 4: dangers behind other programs, and targets that can't be known, ask in every mode.
 #[test]
 fn dangers_ask_in_every_mode_however_they_are_wrapped() {
@@ -327,6 +385,55 @@ fn dangers_ask_in_every_mode_however_they_are_wrapped() {
     all_are(
         "allow",
         include_str!("causes/ordinary.txt"),
+        &world,
+        &context,
+    );
+}
+
+/// Cause 4: links lead to what they lead to, those that the same command makes among them.
+#[test]
+fn dangers_behind_links_ask_in_every_mode() {
+    let world = world();
+    let project = world.project();
+    let home = world.home();
+    for (target, name) in [
+        (home.as_path(), "home-link"),
+        (&home.join(".bashrc"), "rc-link"),
+        (Path::new("/"), "root-link"),
+        (Path::new("/dev/sda"), "disk-link"),
+        (&project, "project-link"),
+    ] {
+        std::os::unix::fs::symlink(target, project.join(name)).unwrap();
+    }
+    let mut context = world.context();
+    add_rule(
+        &mut context,
+        Behavior::Allow,
+        "Bash",
+        RuleSource::UserSettings,
+    );
+    for mode in [PermissionMode::BypassPermissions, PermissionMode::Default] {
+        context.mode = mode;
+        all_are("hard", include_str!("causes/links.txt"), &world, &context);
+    }
+    context.mode = PermissionMode::BypassPermissions;
+    all_are(
+        "allow",
+        "ln -s src/main.rs l; cat l
+        ln -s src l; rm -rf l/old
+        ln -sfn ../other/x current; ls current
+        ln -s target/release/x bin; rm -rf build
+        mkdir -p out; ln -s ../src out/src; rm -rf target
+        mv src/main.rs src/lib.rs; rm -rf src/old
+        cp -r src copy; rm -rf copy
+        mv link-in b; cat b
+        chmod -R u+w out
+        tar xf a.tar -C out
+        git -C src clean -fd
+        git clone -c user.name=me https://example.com/x
+        find folder-out/ -name '*.o' -delete
+        bash -c 'cd src && rm -rf old'
+        python3 -c 'import os; os.symlink(\"a\", \"b\")'; rm -rf src",
         &world,
         &context,
     );

@@ -220,3 +220,32 @@ fn a_rule_for_time_alone_says_what_to_write() {
         assert!(error.contains("write a rule for that command"), "{error}");
     }
 }
+
+#[test]
+fn what_is_typed_into_a_program_is_asked_about_once_for_each() {
+    let world = World::new();
+    let typing = |program: &str, sandboxed| Subject::Typing {
+        program: program.to_owned(),
+        sandboxed,
+    };
+    let on = |context: &PermissionContext, subject: &Subject| {
+        let decision = decide_on("BashInput", subject, context);
+        verdict(&decision).0.to_owned()
+    };
+    let context = world.context();
+    assert_eq!(on(&context, &typing("python3", false)), "ask");
+    // A sandbox that is not on is no reason.
+    assert_eq!(on(&context, &typing("python3", true)), "ask");
+    let allowed = with_rule(&world, Behavior::Allow, "BashInput(python3)");
+    assert_eq!(on(&allowed, &typing("python3", false)), "allow");
+    assert_eq!(on(&allowed, &typing("vim", false)), "ask");
+    assert_eq!(on(&allowed, &typing("", false)), "ask");
+    let denied = with_rule(&world, Behavior::Deny, "BashInput(vim)");
+    assert_eq!(on(&denied, &typing("vim", false)), "deny");
+    // A line for a shell is a command, whichever tool carries it.
+    let bash = with_rule(&world, Behavior::Allow, "Bash(touch:*)");
+    let line = shell("touch a", &world.project());
+    assert_eq!(on(&bash, &line), "allow");
+    assert_eq!(on(&bash, &typing("bash", false)), "ask");
+    assert_eq!(on(&context, &line), "ask");
+}

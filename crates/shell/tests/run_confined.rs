@@ -24,6 +24,37 @@ async fn confined(fixture: &Fixture, command: &str) -> Finished {
     fixture.run_with(command, options).await
 }
 
+/// The tests of this file once more, as a user without special rights.
+#[test]
+fn a_user_without_rights_is_confined_as_well() {
+    use std::os::unix::process::CommandExt as _;
+    const OTHER_USER: u32 = 31_337;
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|found| {
+        use std::os::unix::fs::MetadataExt as _;
+        found.uid() == 0
+    });
+    if !is_root {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::os::unix::fs::chown(folder.path(), Some(OTHER_USER), Some(OTHER_USER)).unwrap();
+    // A copy: folders above the program may be closed to others.
+    let program = folder.path().join("confined");
+    std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    let output = std::process::Command::new(program)
+        .args(["confined_command", "the_command_itself"])
+        .env("TMPDIR", folder.path())
+        .env("HOME", folder.path())
+        .current_dir(folder.path())
+        .uid(OTHER_USER)
+        .gid(OTHER_USER)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("3 passed"), "{text}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_confined_command_reads_and_reports_its_folder() {
     let fixture = Fixture::new();

@@ -115,7 +115,7 @@ const HARMLESS: &[(&str, &[&str])] = &[
 
 /// The setting of a configuration file that can make git run a program or read other files, if there is one.
 pub(super) fn problem(file: &Path, git_folder: &Path, worktree: Option<&Path>) -> Option<String> {
-    let bytes = match std::fs::read(file) {
+    let bytes = match lathe_settings::regular_file::read(file) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
         Err(error) => return Some(format!("`{}`: {error}", file.display())),

@@ -7,7 +7,7 @@ const GITLINK: u32 = 0o160_000;
 
 /// The entry of an index that makes git enter another repository, if there is one.
 pub(super) fn problem(file: &Path) -> Option<String> {
-    let bytes = match std::fs::read(file) {
+    let bytes = match lathe_settings::regular_file::read(file) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
         Err(error) => return Some(format!("`{}`: {error}", file.display())),

@@ -36,7 +36,8 @@ impl ObjectKind {
             return Self::Unknown;
         };
         let objects = common.join("objects");
-        let config = std::fs::read_to_string(common.join("config")).unwrap_or_default();
+        let config =
+            lathe_settings::regular_file::read_text(&common.join("config")).unwrap_or_default();
         let store = Store {
             objects: &objects,
             name_length: if config.to_ascii_lowercase().contains("sha256") {

@@ -2,6 +2,7 @@
 //! and what can't be known beforehand.
 
 use super::Judge;
+use super::code::code as code_of;
 use super::grant::{texts_of, words_of};
 use super::nested;
 use super::operand::{
@@ -12,7 +13,7 @@ use super::part::View;
 use crate::broad::base_name;
 use crate::ruleset::Rule;
 use lathe_protocol::permission::Behavior;
-use lathe_shell::analysis::{Analysis, Argument, Part, PathKind, PathOperand, analyse};
+use lathe_shell::analysis::{Analysis, Argument, Part, PathKind, PathOperand, Vital, analyse};
 use std::path::{Path, PathBuf};
 
 /// Whether a pattern ends in a name that matches about everything.
@@ -46,6 +47,62 @@ pub(super) fn danger_in_command(judge: &Judge<'_>) -> Option<String> {
             };
             view.vital_removal().or_else(|| view.protected_target())
         })
+}
+
+/// A change of what the system itself keeps: schedules, start-up, accounts, volumes, the kernel.
+fn changed_system(words: &[&str]) -> Option<&'static str> {
+    match words {
+        ["crontab" | "incrontab" | "at" | "batch", rest @ ..]
+            if !rest.contains(&"-l") && !rest.contains(&"-V") =>
+        {
+            Some("it changes what runs at given times")
+        }
+        ["launchctl", "load" | "bootstrap" | "submit", ..]
+        | ["systemctl", "link" | "edit" | "enable", ..]
+        | ["systemctl", "--user", "link" | "edit" | "enable", ..]
+        | ["update-rc.d" | "chkconfig", ..] => Some("it changes what runs when a session starts"),
+        [
+            "visudo" | "vipw" | "usermod" | "useradd" | "adduser" | "userdel" | "passwd"
+            | "chpasswd" | "groupmod" | "gpasswd" | "chsh",
+            ..,
+        ] => Some("it changes the accounts of the system"),
+        ["lvremove" | "vgremove" | "pvremove", ..]
+        | ["zpool", "destroy" | "labelclear", ..]
+        | ["zfs", "destroy", ..]
+        | ["btrfs", "subvolume", "delete", ..] => Some("it removes a volume"),
+        ["insmod" | "rmmod" | "modprobe" | "kexec", ..] => Some("it changes the running kernel"),
+        ["sysctl", rest @ ..] if rest.iter().any(|word| word.contains('=')) => {
+            Some("it changes the running kernel")
+        }
+        ["npm" | "pnpm" | "yarn", "config" | "c", "set", key, ..] | ["npm", "set", key, ..]
+            if names_program_for_npm(key) =>
+        {
+            Some("the setting can make npm run a program")
+        }
+        _ => None,
+    }
+}
+
+/// Settings of package managers that name programs, or files with such settings.
+fn names_program_for_npm(key: &str) -> bool {
+    let (name, _) = key.split_once('=').unwrap_or((key, ""));
+    matches!(
+        name,
+        "script-shell" | "shell" | "editor" | "git" | "node-options" | "viewer" | "prefix"
+    ) || name.ends_with("config")
+}
+
+/// A setting that `git clone` gives the new repository and that names a program.
+fn configured(words: &[&str]) -> Option<String> {
+    words.iter().enumerate().find_map(|(at, word)| {
+        let setting = match word.strip_prefix("--config=").or(word.strip_prefix("-c")) {
+            Some("") => words.get(at + 1).copied(),
+            None if *word == "--config" => words.get(at + 1).copied(),
+            other => other,
+        };
+        let (key, value) = setting?.split_once('=')?;
+        crate::repository::program_setting(&[key, value])
+    })
 }
 
 impl View<'_> {
@@ -92,7 +149,51 @@ impl View<'_> {
                 }
             }
         }
-        self.removes_top_level()
+        self.vital_loss().or_else(|| self.removes_top_level())
+    }
+
+    /// Something vital that is removed or changed with everything in it, where its words don't show it: links lead there.
+    fn vital_loss(&self) -> Option<String> {
+        let context = self.judge.context;
+        for loss in &self.part.losses {
+            let paths = match meaning_of(&loss.operand, self.folders, context) {
+                Meaning::Paths(paths) => paths,
+                Meaning::Pattern { folders, .. } if is_everything(&loss.operand.text) => folders,
+                Meaning::Pattern { patterns, .. } => self.matches_of(&patterns),
+                Meaning::Unbounded => continue,
+            };
+            let vital = paths.iter().find_map(|path| {
+                let resolved = self.judge.call.resolved.get(path);
+                let forms: Vec<PathBuf> = resolved.forms().map(crate::path::fold).collect();
+                forms
+                    .into_iter()
+                    .find(|form| self.is_vital_for(form, loss.vital))
+            });
+            if let Some(vital) = vital {
+                return Some(format!(
+                    "it would remove or change everything in `{}`",
+                    vital.display()
+                ));
+            }
+        }
+        None
+    }
+
+    /// Whether a path is too much to lose, or holds what is.
+    fn is_vital_for(&self, path: &Path, vital: Vital) -> bool {
+        let context = self.judge.context;
+        let top_level = path.is_absolute() && path.components().count() <= 2;
+        let holds_home = || {
+            path.parent() == Some(Path::new("/home"))
+                || [&context.home, &context.machine.home]
+                    .into_iter()
+                    .any(|home| home.starts_with(path))
+        };
+        match vital {
+            Vital::System => top_level,
+            Vital::Home => top_level || holds_home(),
+            Vital::Project => self.is_vital(path),
+        }
     }
 
     /// A folder of the system that is removed, by whatever words: `cd /; rm -rf ./usr`.
@@ -133,21 +234,33 @@ impl View<'_> {
         }
         let unknown =
             |operand: &PathOperand| match meaning_of(operand, self.folders, self.judge.context) {
-                Meaning::Paths(_) => false,
+                Meaning::Paths(paths) => paths
+                    .iter()
+                    .any(|path| self.judge.call.resolved.get(path).leads_anywhere),
                 Meaning::Pattern { patterns, .. } => patterns
                     .iter()
                     .any(|pattern| self.judge.call.resolved.matches(pattern).is_none()),
                 Meaning::Unbounded => true,
             };
+        let losses = self.part.losses.iter().map(|loss| loss.operand.clone());
         removed_operands(self.part)
             .into_iter()
             .chain(starts_of_removal(self.part))
+            .chain(losses)
             .find(unknown)
-            .map(|operand| format!("it can't be known what `{}` removes", operand.text))
+            .map(|operand| {
+                format!(
+                    "it can't be known what `{}` removes or changes",
+                    operand.text
+                )
+            })
     }
 
     /// A file that is written or removed by the text of a shell, and that can't be known: `sh -c 'echo x > "$1"' _ f`.
     fn unknown_in_shell_text(&self) -> Option<String> {
+        if nested::removes_placeholder(self.part) {
+            return Some("it can't be known what a variable's command removes".to_owned());
+        }
         let texts = nested::shell_texts(self.part);
         let parts = texts
             .iter()
@@ -218,6 +331,12 @@ impl View<'_> {
         let all = &self.part.all_effective;
         let names = |argv: &[Argument]| {
             let mut names = nested::names_in_words(argv);
+            let words = argv.iter().skip(1).filter_map(Argument::fixed);
+            names.extend(
+                words
+                    .filter(|word| self.is_link(word))
+                    .map(ToOwned::to_owned),
+            );
             names.retain(|name| self.protected_name(name).is_some());
             names
         };
@@ -245,7 +364,22 @@ impl View<'_> {
         self.paths_in_code(name)
             .into_iter()
             .filter(|path| !path.starts_with("/dev") && !crate::protected::is_odd(path))
-            .find_map(|path| self.judge.context.protected(&path))
+            .find_map(|path| self.protected_form(&path))
+    }
+
+    /// Whether a word is the name of a link.
+    fn is_link(&self, word: &str) -> bool {
+        self.paths_in_code(word)
+            .iter()
+            .any(|path| !self.judge.call.resolved.get(path).links.is_empty())
+    }
+
+    /// Why a path, or what it leads to, is protected.
+    fn protected_form(&self, path: &Path) -> Option<String> {
+        let resolved = self.judge.call.resolved.get(path);
+        resolved
+            .forms()
+            .find_map(|form| self.judge.context.protected(&crate::path::fold(form)))
     }
 
     /// Effects of the texts in a part's arguments that need confirmation, nested texts included.
@@ -270,10 +404,11 @@ impl View<'_> {
         depth: usize,
     ) -> Option<String> {
         for part in commands.iter().flat_map(|analysis| &analysis.parts) {
+            let folders = nested::folders_of_inner(part, self.folders, self.judge.context);
             let view = View {
                 judge: self.judge,
                 part,
-                folders: self.folders,
+                folders: folders.as_deref(),
                 grant: None,
                 lists: false,
             };
@@ -287,7 +422,7 @@ impl View<'_> {
             if depth == 0 {
                 return Some("it runs text that is nested too deeply to be checked".to_owned());
             }
-            let deeper = self.danger_in_texts(part, denied, depth - 1);
+            let deeper = view.danger_in_texts(part, denied, depth - 1);
             if deeper.is_some() {
                 return deeper;
             }
@@ -317,9 +452,7 @@ impl View<'_> {
                 else {
                     return None;
                 };
-                paths
-                    .iter()
-                    .find_map(|path| self.judge.context.protected(&crate::path::fold(path)))
+                paths.iter().find_map(|path| self.protected_form(path))
             })
     }
 
@@ -343,8 +476,8 @@ impl View<'_> {
 
     /// Effects of an interpreter's inline code on files that its strings name.
     fn danger_in_code(&self) -> Option<String> {
-        for code in nested::code(self.part) {
-            if code.removes && (code.strings.is_empty() || code.removes_unknown) {
+        for code in code_of(self.part) {
+            if code.removes_unknown {
                 return Some("it can't be known which folder its code removes".to_owned());
             }
             for path in code
@@ -352,13 +485,17 @@ impl View<'_> {
                 .iter()
                 .flat_map(|text| self.paths_in_code(text))
             {
-                if code.removes && self.is_vital(&path) {
+                let all_in = path
+                    .parent()
+                    .filter(|_| path.file_name().is_some_and(|name| name == "*"));
+                let removed = self.judge.call.resolved.get(all_in.unwrap_or(&path));
+                if code.removes && removed.forms().any(|form| self.is_vital(form)) {
                     return Some(format!(
                         "its code would remove `{}`, which is or holds a working root or the home folder",
                         path.display()
                     ));
                 }
-                let protected = self.judge.context.protected(&path);
+                let protected = self.protected_form(&path);
                 if let Some(reason) = protected.filter(|_| code.changes) {
                     return Some(reason);
                 }
@@ -446,15 +583,7 @@ impl View<'_> {
             let words: Vec<&str> = argv.iter().map(Argument::text).collect();
             match words.as_slice() {
                 ["git", rest @ ..] => self.changed_git(rest, argv),
-                ["crontab", rest @ ..] if !rest.contains(&"-l") => {
-                    Some("it changes what runs at given times".to_owned())
-                }
-                ["launchctl", "load" | "bootstrap" | "submit", ..]
-                | ["systemctl", "link" | "edit" | "enable", ..]
-                | ["systemctl", "--user", "link" | "edit" | "enable", ..] => {
-                    Some("it changes what runs when a session starts".to_owned())
-                }
-                _ => None,
+                words => changed_system(words).map(ToOwned::to_owned),
             }
         })
     }
@@ -471,6 +600,9 @@ impl View<'_> {
                 if rest.iter().any(|word| word.starts_with("--template")) =>
             {
                 Some("the template can bring hooks that git runs".to_owned())
+            }
+            ["clone", rest @ ..] if configured(rest).is_some() => {
+                configured(rest).map(|key| format!("the setting {key} can make git run a program"))
             }
             ["clone" | "init", .., last] => {
                 let operand = argv.last().map(Argument::path)?;

@@ -11,14 +11,18 @@
 //!   has seen exactly this text.
 //! - What isn't understood asks, and where a deny rule could be meant, even bypass mode asks.
 
+mod code;
 mod danger;
 mod grant;
+mod links;
 mod nested;
 mod operand;
 mod part;
 mod part_files;
 mod survey;
 
+pub(crate) use links::MadeLinks;
+pub(crate) use nested::shows_configuration;
 pub(crate) use operand::{Expansion, folders_of, paths_of};
 pub(crate) use survey::{Found, Survey, look_through, surveys_of};
 
@@ -173,11 +177,13 @@ impl Judge<'_> {
                 format!("the command has {}", messages.join(", "))
             }
         };
-        let mut question = Question::other(reason);
+        let mut question = Question::other(reason.clone());
         question.suggestions = self.exact_suggestion();
         let mut findings = self.findings(question);
         findings.allow = self.exact.or(self.everything).map(Rule::reason);
         if analysis.understood.is_err() {
+            // Whatever a mode or a rule would let pass can stand in it.
+            findings.unknown = self.exact.is_none().then(|| self.unknown(reason));
             self.guard_denials(&mut findings);
             if let Some(reason) = danger::danger_in_command(self) {
                 findings.hard = Some(Question::new(DecisionReason::SafetyCheck { reason }));

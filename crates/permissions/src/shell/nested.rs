@@ -5,9 +5,13 @@
 //! that isn't known to only read is looked at as if it were a command, and every text in it as if a shell ran it. What
 //! is found there makes a question that no rule and no mode answers, never a verdict of its own.
 
+use super::code::{is_interpreter, quoted_texts};
+use super::operand::folders_of;
 use crate::broad::base_name;
+use crate::context::PermissionContext;
 use lathe_shell::analysis::{Analysis, Argument, ConcernKind, Part, PathKind, analyse};
 use lathe_shell::syntax::ShellKind;
+use std::path::PathBuf;
 
 /// How many texts are looked at, and how long they may be.
 const MOST_TEXTS: usize = 200;
@@ -65,7 +69,7 @@ pub(super) fn takes_messages(argv: &[Argument]) -> bool {
                 | "log",
             ..
         ]
-    )
+    ) || words.starts_with(&["git", "rm"]) && words.contains(&"--cached")
 }
 
 /// The rests of a command's words, each of which another program may run.
@@ -82,16 +86,26 @@ pub(super) fn rests(part: &Part) -> Vec<&[Argument]> {
         let runs_first = argv
             .get(1)
             .is_some_and(|word| runs_by_name(name, word.text()));
-        let first = if WITH_SUB_COMMANDS.contains(&base_name(name)) && !runs_first {
-            2
-        } else {
+        let first = if runs_first {
             1
+        } else {
+            words_of_its_own(argv)
         };
         for start in first..argv.len() {
             rests.extend(argv.get(start..));
         }
     }
     rests
+}
+
+/// How many words of a command are its own name and the name of what it does.
+fn words_of_its_own(argv: &[Argument]) -> usize {
+    let name = argv.first().and_then(Argument::fixed).unwrap_or_default();
+    let has_sub_command = argv
+        .get(1)
+        .and_then(Argument::fixed)
+        .is_some_and(|word| !word.starts_with('-'));
+    1 + usize::from(has_sub_command && WITH_SUB_COMMANDS.contains(&base_name(name)))
 }
 
 /// Commands of package managers; any other word is a program of a package.
@@ -161,14 +175,32 @@ pub(super) fn from_names(part: &Part, names: &[&str], shell: ShellKind) -> Vec<A
         .iter()
         .filter(|argv| !takes_messages(argv))
     {
-        let known = argv.first().and_then(Argument::fixed).unwrap_or_default();
-        let skipped = 1 + usize::from(WITH_SUB_COMMANDS.contains(&base_name(known)));
-        for word in argv.iter().skip(skipped) {
+        for word in argv.iter().skip(words_of_its_own(argv)) {
             tails(word.text(), names, ends_name, &mut texts);
         }
     }
+    let given = variables(part).chain(part.fed_texts.iter().map(String::as_str));
+    for text in given {
+        tails(text, names, ends_name, &mut texts);
+    }
     texts.truncate(MOST_TEXTS);
     texts.iter().map(|text| analyse(text, shell)).collect()
+}
+
+/// The values of variables that a program may run.
+fn variables(part: &Part) -> impl Iterator<Item = &str> {
+    part.assignments
+        .iter()
+        .filter(|assignment| !assignment.harmless)
+        .filter_map(|assignment| assignment.value.fixed())
+}
+
+/// Whether a variable holds a command that removes what a program puts into it: `LESSOPEN='|rm -rf %s'`.
+pub(super) fn removes_placeholder(part: &Part) -> bool {
+    variables(part).any(|text| {
+        let mut words = text.split(|next: char| next.is_whitespace() || "|!-'\"".contains(next));
+        text.contains('%') && words.any(|word| REMOVERS.contains(&base_name(word)))
+    })
 }
 
 /// Whether a name ends before this character.
@@ -186,7 +218,7 @@ pub(super) struct Nested {
 /// The texts in a command's words, taken apart as a shell would.
 pub(super) fn texts(part: &Part, shell: ShellKind) -> Nested {
     let mut texts: Vec<String> = Vec::new();
-    if !part.read_only.is_yes() || !part.fed_texts.is_empty() {
+    if !part.read_only.is_yes() {
         for text in &part.fed_texts {
             add_text(text, &mut texts);
         }
@@ -201,10 +233,8 @@ pub(super) fn texts(part: &Part, shell: ShellKind) -> Nested {
         .concerns
         .iter()
         .any(|concern| concern.kind == ConcernKind::DangerousAssignment);
-    for assignment in part.assignments.iter().filter(|_| dangerous) {
-        if let Some(text) = assignment.value.fixed() {
-            add_text(text, &mut texts);
-        }
+    for text in variables(part).filter(|_| dangerous) {
+        add_text(text, &mut texts);
     }
     texts.sort();
     texts.dedup();
@@ -216,6 +246,54 @@ pub(super) fn texts(part: &Part, shell: ShellKind) -> Nested {
             .map(|text| analyse(text, shell))
             .collect(),
     }
+}
+
+/// How deep texts in texts are looked at for the files that they name.
+const MOST_INNER: usize = 2;
+
+/// Calls a function with every part of the texts in a command's words, and the folders that it may run in.
+pub(super) fn each_inner(
+    part: &Part,
+    folders: Option<&[PathBuf]>,
+    context: &PermissionContext,
+    call: &mut dyn FnMut(&Part, Option<&[PathBuf]>),
+) {
+    inner_parts(part, folders, context, call, MOST_INNER);
+}
+
+fn inner_parts(
+    part: &Part,
+    folders: Option<&[PathBuf]>,
+    context: &PermissionContext,
+    call: &mut dyn FnMut(&Part, Option<&[PathBuf]>),
+    depth: usize,
+) {
+    if depth == 0 || part.read_only.is_yes() {
+        return;
+    }
+    let nested = texts(part, context.shell);
+    for inner in nested.commands.iter().flat_map(|text| &text.parts) {
+        let folders = folders_of_inner(inner, folders, context);
+        call(inner, folders.as_deref());
+        inner_parts(inner, folders.as_deref(), context, call, depth - 1);
+    }
+}
+
+/// The folders that a part of a text may run in; `None` when that can't be known.
+pub(super) fn folders_of_inner(
+    inner: &Part,
+    outer: Option<&[PathBuf]>,
+    context: &PermissionContext,
+) -> Option<Vec<PathBuf>> {
+    let mut all = Vec::new();
+    for folder in outer? {
+        for found in folders_of(inner, folder, context)? {
+            if !all.contains(&found) {
+                all.push(found);
+            }
+        }
+    }
+    Some(all)
 }
 
 /// The texts of a command that isn't understood: what could be a removal or a write in it.
@@ -253,7 +331,44 @@ fn words_as_texts(argv: &[Argument], texts: &mut Vec<String>) {
         if text.contains([' ', ';', '|', '&', '>', '(', '`', '\n']) {
             add_text(text, texts);
         }
+        texts.extend(named_remover(argv, index));
     }
+}
+
+/// Programs that remove what their words name.
+const REMOVERS: &[&str] = &[
+    "rm", "rmdir", "unlink", "shred", "srm", "rimraf", "wipefs", "mkfs",
+];
+
+/// The command that a word makes which names a program that removes, and its words or where they are: `-wrapper rm,-rf,/`,
+/// `--command=rm x -rf /`, `-Dexec.executable=rm -Dexec.args='-rf /'`.
+fn named_remover(argv: &[Argument], index: usize) -> Option<String> {
+    let pieces = |word: &Argument| -> Vec<String> {
+        let pieces = word
+            .text()
+            .split(|character: char| character.is_whitespace() || ",=:%".contains(character));
+        pieces.map(ToOwned::to_owned).collect()
+    };
+    let word = argv.get(index)?;
+    let mut own = pieces(word);
+    if own.len() < 2 || is_exclusion(word.text()) {
+        return None;
+    }
+    let at = own
+        .iter()
+        .position(|piece| REMOVERS.contains(&base_name(piece)))?;
+    let rest = argv.iter().enumerate().skip(1);
+    let others = rest.filter(|(other, _)| *other != index);
+    own.drain(..at);
+    own.extend(others.flat_map(|(_, word)| pieces(word)));
+    let words = own.iter().filter(|piece| !piece.is_empty());
+    let quoted: Vec<String> = words
+        .map(|piece| match piece.strip_prefix('~') {
+            Some(rest) => format!("~'{}'", rest.replace('\'', r"'\''")),
+            None => format!("'{}'", piece.replace('\'', r"'\''")),
+        })
+        .collect();
+    Some(quoted.join(" "))
 }
 
 /// One command of a part by itself, without redirections and wrappers.
@@ -367,6 +482,17 @@ pub(super) fn shell_texts(part: &Part) -> Vec<String> {
     texts
 }
 
+/// Whether a part shows values of git's configuration that can hold a password.
+pub(crate) fn shows_configuration(part: &Part) -> bool {
+    part.all_effective.iter().any(|argv| {
+        let words: Vec<&str> = argv.iter().map(Argument::text).collect();
+        words.split_first().is_some_and(|(name, rest)| {
+            base_name(name) == "git"
+                && crate::repository::shows_configuration(after_options_of_git(rest))
+        })
+    })
+}
+
 /// The words of a git command after the options that stand before its sub-command.
 pub(super) fn after_options_of_git<'a, 'b>(words: &'a [&'b str]) -> &'a [&'b str] {
     let mut rest = words;
@@ -444,8 +570,11 @@ fn tails(text: &str, names: &[&str], ends: impl Fn(Option<char>) -> bool, texts:
             let after = text
                 .get(at + name.len()..)
                 .and_then(|back| back.chars().next());
-            // `-Orm …` is an option with its value.
-            let is_value = at == 2 && text.starts_with('-');
+            // `-Orm …` and `-aerm …` are options, the last with its value.
+            let is_value = text
+                .get(1..at)
+                .is_some_and(|front| front.chars().all(char::is_alphanumeric))
+                && text.starts_with('-');
             if before.is_some_and(part_of_name) && !is_value || !ends(after) {
                 continue;
             }
@@ -465,130 +594,4 @@ fn tails(text: &str, names: &[&str], ends: impl Fn(Option<char>) -> bool, texts:
             texts.push(tail);
         }
     }
-}
-
-/// Programs whose words can hold code in a language of their own.
-const INTERPRETERS: &[&str] = &[
-    "python",
-    "python2",
-    "python3",
-    "pypy3",
-    "perl",
-    "ruby",
-    "node",
-    "nodejs",
-    "deno",
-    "bun",
-    "php",
-    "lua",
-    "tclsh",
-    "Rscript",
-    "julia",
-    "osascript",
-    "pwsh",
-    "guile",
-    "emacs",
-];
-
-/// Calls that remove a folder with everything in it.
-const REMOVING_CALLS: &[&str] = &[
-    "rmtree",
-    "rmSync",
-    "rmdirSync",
-    "fs.rm(",
-    "rm_rf",
-    "rm_r",
-    "remove_tree",
-    "rimraf",
-    "RemoveAll",
-    "remove_entry_secure",
-    "emptyDir",
-    "removeSync",
-    "delete-directory",
-];
-
-/// Words of code that changes files.
-const CHANGING_WORDS: &[&str] = &[
-    "'w", "\"w", "'a", "\"a", "'x", "\"x", "'r+", "\"r+", "rite", "ppend", "nlink", "emove",
-    "ename", "opy", "ymlink", "hmod", "runcate", "mkdir", "rm", ">", "move",
-];
-
-/// Inline code of interpreters: the strings in it, and what it does with them.
-pub(super) struct Code {
-    /// Every string that could name a file.
-    pub(super) strings: Vec<String>,
-    /// It removes folders.
-    pub(super) removes: bool,
-    /// The removed path isn't a string of the code.
-    pub(super) removes_unknown: bool,
-    /// It changes files.
-    pub(super) changes: bool,
-}
-
-fn is_interpreter(program: &Argument) -> bool {
-    let name = base_name(program.fixed().unwrap_or_default());
-    let base =
-        name.trim_end_matches(|character: char| character.is_ascii_digit() || character == '.');
-    INTERPRETERS.contains(&name) || INTERPRETERS.contains(&base)
-}
-
-/// Whether what a call removes is something else than a string that stands there.
-fn removes_unknown(code: &str) -> bool {
-    REMOVING_CALLS.iter().any(|call| {
-        code.match_indices(call).any(|(at, _)| {
-            let after = code.get(at + call.len()..).unwrap_or_default();
-            // `fs.rm(` has its parenthesis already; a name that isn't called is imported or defined.
-            let value = match after.trim_start().strip_prefix('(') {
-                Some(value) => value,
-                None if call.ends_with('(') => after,
-                None => return false,
-            };
-            !value.trim_start().starts_with(['\'', '"', '`', '[', '('])
-        })
-    })
-}
-
-/// The inline code in a command's words and in what it is fed.
-pub(super) fn code(part: &Part) -> Vec<Code> {
-    let interprets = |argv: &Vec<Argument>| argv.first().is_some_and(is_interpreter);
-    if !part.all_effective.iter().any(interprets) {
-        return Vec::new();
-    }
-    let words = part
-        .all_effective
-        .iter()
-        .flat_map(|argv| argv.iter().skip(1))
-        .map(Argument::text)
-        .filter(|text| text.contains(['(', '\'', '"', ' ']));
-    words
-        .chain(part.fed_texts.iter().map(String::as_str))
-        .map(|text| Code {
-            strings: quoted_texts(text),
-            removes: REMOVING_CALLS.iter().any(|call| text.contains(call)),
-            removes_unknown: removes_unknown(text),
-            changes: CHANGING_WORDS.iter().any(|word| text.contains(word)),
-        })
-        .collect()
-}
-
-/// The quoted strings of a text, as most languages write them.
-fn quoted_texts(code: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut open: Option<(char, String)> = None;
-    let mut characters = code.chars();
-    while let Some(character) = characters.next() {
-        match (&mut open, character) {
-            (None, '\'' | '"' | '`') => open = Some((character, String::new())),
-            (None, _) => {}
-            (Some((quote, text)), _) if character == *quote => {
-                if !text.is_empty() {
-                    found.push(std::mem::take(text));
-                }
-                open = None;
-            }
-            (Some((_, text)), '\\') => text.extend(characters.next()),
-            (Some((_, text)), other) => text.push(other),
-        }
-    }
-    found
 }

@@ -4,6 +4,9 @@
 //! (which a `cd` may have changed, or failed to) and, for patterns, on which files are there. What can't
 //! be bounded is said to be so, and asks.
 
+use super::code::names_in_code;
+use super::links::MadeLinks;
+use super::nested;
 use crate::context::PermissionContext;
 use crate::glob::{could_match, first_special, is_pattern, unescape};
 use crate::path::fold;
@@ -123,32 +126,45 @@ pub(crate) fn meaning_of(
 pub(crate) fn paths_of(
     analysis: &Analysis,
     cwd: &Path,
+    made: &MadeLinks,
     context: &PermissionContext,
 ) -> (Vec<PathBuf>, Vec<Expansion>) {
     let mut paths = Vec::new();
     let mut expansions: Vec<Expansion> = Vec::new();
-    for part in &analysis.parts {
-        let folders = folders_of(part, cwd, context);
+    let mut look = |part: &Part, folders: Option<&[PathBuf]>| {
         if part.folder != WorkingFolder::Start {
-            paths.extend(folders.iter().flatten().cloned());
+            paths.extend(folders.iter().copied().flatten().cloned());
         }
         for operand in operands_of(part)
             .into_iter()
             .chain(part.names_of_files.clone())
         {
-            match meaning_of(&operand, folders.as_deref(), context) {
+            match meaning_of(&operand, folders, context) {
                 Meaning::Paths(found) => paths.extend(found),
                 Meaning::Pattern { folders, patterns } => {
                     paths.extend(folders);
                     for pattern in patterns {
                         if !expansions.iter().any(|known| known.pattern == pattern) {
-                            expansions.push(Expansion::of(pattern));
+                            expansions.push(Expansion::of(pattern, made));
                         }
                     }
                 }
                 Meaning::Unbounded => {}
             }
         }
+        for name in names_in_code(part) {
+            paths.extend(
+                folders
+                    .unwrap_or_default()
+                    .iter()
+                    .map(|folder| fold(&folder.join(&name))),
+            );
+        }
+    };
+    for part in &analysis.parts {
+        let folders = folders_of(part, cwd, context);
+        look(part, folders.as_deref());
+        nested::each_inner(part, folders.as_deref(), context, &mut look);
     }
     for expansion in &expansions {
         paths.extend(expansion.matches.iter().flatten().cloned());
@@ -206,6 +222,7 @@ fn operands_of(part: &Part) -> Vec<PathOperand> {
         }
     }
     operands.extend(removed_operands(part));
+    operands.extend(part.losses.iter().map(|loss| loss.operand.clone()));
     operands.extend(written_operands(part));
     operands.extend(write_targets(part));
     operands.extend(mentioned(part).into_iter().map(PathOperand::literal));
@@ -289,7 +306,7 @@ pub(crate) fn written_operands(part: &Part) -> Vec<PathOperand> {
         let mut told = false;
         for word in argv.iter().skip(1) {
             let text = word.fixed().unwrap_or_default();
-            if super::nested::is_exclusion(text) {
+            if nested::is_exclusion(text) {
                 continue;
             }
             if writes || told {
@@ -370,6 +387,7 @@ fn targets_of(argv: &[Argument]) -> Vec<PathOperand> {
         "curl" => after(&["-o", "--output"]),
         "wget" => after(&["-O", "--output-document"]),
         "sed" | "perl" | "ruby" => edited_in_place(words),
+        "find" => after(&["-fprint", "-fprint0", "-fprintf", "-fls"]),
         _ => words
             .iter()
             .filter_map(|word| match word {
@@ -491,8 +509,17 @@ pub(crate) struct Expansion {
 }
 
 impl Expansion {
-    fn of(pattern: PathBuf) -> Self {
-        let matches = expand(&pattern);
+    fn of(pattern: PathBuf, made: &MadeLinks) -> Self {
+        let behind = made.behind(&pattern);
+        let mut matches = expand(&pattern).filter(|_| !behind.unknown);
+        for other in &behind.paths {
+            if let (Some(all), more) = (&mut matches, expand(other)) {
+                match more {
+                    Some(more) => all.extend(more),
+                    None => matches = None,
+                }
+            }
+        }
         Self { pattern, matches }
     }
 }

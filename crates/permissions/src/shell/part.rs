@@ -127,6 +127,9 @@ impl View<'_> {
         if let Err(reason) = self.configuration(self.obeys()) {
             return reason.0;
         }
+        if let Some(file) = self.shown_credentials() {
+            return format!("it would show a password or token of `{}`", file.display());
+        }
         match &self.part.read_only {
             ReadOnly::Yes => "the folder that it runs in can't be checked".to_owned(),
             ReadOnly::No { reason } => reason.clone(),
@@ -228,10 +231,16 @@ impl View<'_> {
         }
     }
 
+    /// The file of git's configuration with a password in it that the part would show.
+    fn shown_credentials(&self) -> Option<&Path> {
+        let file = self.judge.call.resolved.shown_credentials()?;
+        super::shows_configuration(self.part).then_some(file)
+    }
+
     /// Whether the part may run because it only reads.
     fn reads_only(&self) -> bool {
         let part = self.part;
-        if self.configuration(self.obeys()).is_err() {
+        if self.configuration(self.obeys()).is_err() || self.shown_credentials().is_some() {
             return false;
         }
         if part.read_only.is_yes() {
@@ -265,6 +274,7 @@ impl View<'_> {
             .collect();
         let alone = analyse(&words.join(" "), self.judge.context.shell);
         alone.read_only
+            && self.shown_credentials().is_none()
             && alone
                 .parts
                 .iter()

@@ -347,6 +347,13 @@ impl View<'_> {
             findings.changes = false;
             return findings;
         }
+        if writes && resolved.leads_anywhere && self.judge.exact.is_none() {
+            let reason = format!(
+                "a link that the command makes can lead `{}` anywhere",
+                path.display()
+            );
+            findings.unknown = Some(self.judge.unknown(reason));
+        }
         // A shell expands nothing in a decoded word: `$` in a name is just a character, but one that
         // the user should look at.
         if let Some(reason) = findings.refused.take() {

@@ -11,8 +11,11 @@ use crate::path::resolve_path;
 use ignore::types::{Types, TypesBuilder};
 use ignore::{DirEntry, WalkBuilder};
 use lathe_protocol::permission::Behavior;
+use lathe_settings::regular_file::has_endless_ignore_file;
 use lathe_shell::analysis::{FileAction, FolderReading, NamesAsWords, Part, PathOperand, Shows};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How many files are looked at; a folder with more is not known.
 const MOST_FILES: usize = 20_000;
@@ -147,6 +150,21 @@ pub(crate) fn look_through(survey: &Survey, context: &PermissionContext) -> Foun
     if let Some(types) = types {
         builder.types(types);
     }
+    let has_odd = Arc::new(AtomicBool::new(false));
+    if !reading.ignored {
+        if survey.folder.ancestors().any(has_endless_ignore_file) {
+            return Found::TooMany;
+        }
+        let has_odd = Arc::clone(&has_odd);
+        builder.filter_entry(move |entry| {
+            let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
+            let odd = is_folder && has_endless_ignore_file(entry.path());
+            if odd {
+                has_odd.store(true, Ordering::Relaxed);
+            }
+            !odd
+        });
+    }
     for entry in builder.build().flatten() {
         let is_folder = entry.file_type().is_none_or(|kind| kind.is_dir());
         if is_folder && reading.names_as_words == NamesAsWords::Any {
@@ -185,6 +203,9 @@ pub(crate) fn look_through(survey: &Survey, context: &PermissionContext) -> Foun
                 break;
             }
         }
+    }
+    if has_odd.load(Ordering::Relaxed) {
+        return Found::TooMany;
     }
     done(files)
 }

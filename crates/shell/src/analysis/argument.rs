@@ -69,6 +69,16 @@ impl PathOperand {
         }
     }
 
+    /// The path as a user would write it.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        match self.kind {
+            PathKind::Home | PathKind::HomePattern if self.text.is_empty() => "~".to_owned(),
+            PathKind::Home | PathKind::HomePattern => format!("~/{}", self.text),
+            _ => self.text.clone(),
+        }
+    }
+
     /// Whether it stays one word even unquoted.
     pub(super) fn stays_whole(&self) -> bool {
         self.kind == PathKind::Literal

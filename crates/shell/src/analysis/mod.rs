@@ -36,7 +36,7 @@ mod wrappers;
 pub use argument::{Argument, PathKind, PathOperand, VariableArgument};
 pub use files::{FileAction, FileCommand, is_file_program};
 pub use reading::{FolderReading, NamesAsWords, Obeys, Shows};
-pub use removal::DangerousRemoval;
+pub use removal::{DangerousRemoval, Loss, Vital};
 pub use suggestion::suggested_prefix;
 
 use crate::syntax::{self, NotUnderstood, ShellKind, Span};
@@ -96,8 +96,10 @@ pub struct Part {
     pub runs_unknown_text: bool,
     /// Text that it is fed and runs, where that is known.
     pub fed_texts: Vec<String>,
-    /// Set when it removes something vital.
+    /// Set when its words show that it removes something vital.
     pub removal: Option<DangerousRemoval>,
+    /// Files and folders that it removes, empties or changes with everything in them.
+    pub losses: Vec<Loss>,
     /// Set when it is a simple file command.
     pub file_command: Option<FileCommand>,
     /// Files and folders that it reads, by argument or redirection, where that is known.

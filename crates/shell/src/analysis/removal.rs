@@ -13,12 +13,80 @@ pub struct DangerousRemoval {
     pub reason: String,
 }
 
-/// Looks at every command that could run for a removal of something vital.
-pub(super) fn find_removal(commands: &[Vec<Argument>]) -> Option<DangerousRemoval> {
-    commands
+/// A file or folder that is removed, emptied or changed with everything in it. Whether it is vital may depend on links,
+/// which only the file system knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loss {
+    /// The file or folder.
+    pub operand: PathOperand,
+    /// The least that is too much to lose this way.
+    pub vital: Vital,
+}
+
+/// The least that is too much to lose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Vital {
+    /// The root and the folders in it.
+    System,
+    /// The same, and home folders.
+    Home,
+    /// The same, and the working folder, those above it and its repository.
+    Project,
+}
+
+/// The losses that a command causes, or the danger that it is whatever its operands are.
+type Losses = Result<Vec<Loss>, DangerousRemoval>;
+
+/// Looks at every command that could run for a removal of something vital, as far as the words show it. Gives what
+/// is lost otherwise, too.
+pub(super) fn find_removal(
+    commands: &[Vec<Argument>],
+    piped: Option<&PipedNames>,
+) -> (Option<DangerousRemoval>, Vec<Loss>) {
+    let mut removal = None;
+    let mut all = Vec::new();
+    let by_input = removal_by_input(commands, piped);
+    for losses in commands
         .iter()
-        .find_map(|argv| removal_of(argv))
-        .or_else(|| removal_elsewhere(commands))
+        .map(|argv| removal_of(argv))
+        .chain([by_input])
+    {
+        match losses {
+            Ok(losses) => {
+                removal = removal.or_else(|| losses.iter().find_map(by_its_words));
+                all.extend(losses);
+            }
+            Err(danger) => removal = removal.or(Some(danger)),
+        }
+    }
+    (removal.or_else(|| removal_elsewhere(commands)), all)
+}
+
+/// The danger of a loss that the words alone show.
+fn by_its_words(loss: &Loss) -> Option<DangerousRemoval> {
+    let reason = vital(&loss.operand)?;
+    let of_project = matches!(
+        reason,
+        "the working folder" | "the repository" | "a folder above the working folder"
+    );
+    let of_system = matches!(reason, "the root" | "a top-level folder" | "a drive");
+    let matters = match loss.vital {
+        Vital::System => of_system,
+        Vital::Home => !of_project,
+        Vital::Project => true,
+    };
+    matters.then(|| DangerousRemoval {
+        target: loss.operand.shown(),
+        reason: reason.to_owned(),
+    })
+}
+
+fn lost<'a>(targets: impl IntoIterator<Item = &'a Argument>, vital: Vital) -> Vec<Loss> {
+    targets
+        .into_iter()
+        .flat_map(Argument::paths)
+        .map(|operand| Loss { operand, vital })
+        .collect()
 }
 
 /// Commands that remove what their operands name.
@@ -48,27 +116,24 @@ fn removes(argv: &[Argument]) -> bool {
 
 /// A removal behind another command that names nothing: what it removes comes from input. Names that are known to
 /// come from a listing of something that isn't vital are an ordinary clean-up.
-pub(super) fn removes_input(
-    commands: &[Vec<Argument>],
-    piped: Option<&PipedNames>,
-) -> Option<DangerousRemoval> {
-    let by_input = commands.first()?.first()?.fixed()?;
-    let base = by_input.rsplit('/').next().unwrap_or(by_input);
+fn removal_by_input(commands: &[Vec<Argument>], piped: Option<&PipedNames>) -> Losses {
+    let by_input = commands.first().and_then(|argv| argv.first());
+    let name = by_input.and_then(Argument::fixed).unwrap_or_default();
+    let base = name.rsplit('/').next().unwrap_or(name);
     if !matches!(base, "xargs" | "parallel") || !commands.iter().skip(1).any(|argv| removes(argv)) {
-        return None;
+        return Ok(Vec::new());
     }
     let Some(piped) = piped else {
-        return Some(DangerousRemoval {
-            target: "what it reads from its input".to_owned(),
-            reason: "it can't be known".to_owned(),
-        });
+        return danger("what it reads from its input", "it can't be known");
     };
     let whole = piped.reading.names.is_empty() && piped.reading.types.is_empty();
-    piped
-        .folders
-        .iter()
-        .filter(|_| whole)
-        .find_map(|folder| named(folder.text.clone(), vital(folder)))
+    let folders = piped.folders.iter().filter(|_| whole);
+    Ok(folders
+        .map(|operand| Loss {
+            operand: operand.clone(),
+            vital: Vital::Project,
+        })
+        .collect())
 }
 
 /// A removal in a folder that a wrapper changes to: which files its words name isn't known.
@@ -93,35 +158,46 @@ fn removal_elsewhere(commands: &[Vec<Argument>]) -> Option<DangerousRemoval> {
     })
 }
 
-fn removal_of(argv: &[Argument]) -> Option<DangerousRemoval> {
-    let (first, words) = argv.split_first()?;
-    let name = first.fixed()?;
+fn removal_of(argv: &[Argument]) -> Losses {
+    let Some((first, words)) = argv.split_first() else {
+        return Ok(Vec::new());
+    };
+    let Some(name) = first.fixed() else {
+        return Ok(Vec::new());
+    };
     match name {
-        _ if removes(argv) => first_vital(&operands(words)),
+        _ if removes(argv) => Ok(lost(operands(words), Vital::Project)),
         "find" => removal_by_find(words),
-        "fd" | "fdfind" => removal_by_fd(words),
+        "fd" | "fdfind" => Ok(removal_by_fd(words)),
         "dd" => removal_by_dd(words),
-        "chmod" | "chown" | "chgrp" | "setfacl" | "chattr" => change_of_all(words),
-        "rsync" => removal_by_rsync(words),
-        "tar" | "bsdtar" if has_long(words, "--remove-files") => first_vital(&operands(words)),
-        "tar" | "bsdtar" if unpacks_anywhere(words) => named(
-            "files that the archive names".to_owned(),
-            Some("they can lie anywhere"),
-        ),
-        "zip" if moves_into_archive(words) => first_vital(&operands(words)),
-        "gio" | "cmake" if has_removing_word(words) => first_vital(&operands(words)),
-        "git" => removal_by_git(words),
-        "tar" | "bsdtar" | "unzip" | "7z" | "wget" | "curl" => unpacked(words),
-        _ if name == "mkfs" || name.starts_with("mkfs.") || name == "wipefs" => {
-            named(name.to_owned(), Some("a file system"))
+        "chmod" | "chown" | "chgrp" | "setfacl" | "chattr" | "chcon" => Ok(change_of_all(words)),
+        "rsync" => Ok([removal_by_rsync(words), spread(words)].concat()),
+        "tar" | "bsdtar" if has_long(words, "--remove-files") => {
+            Ok(lost(operands(words), Vital::Project))
         }
-        _ => None,
+        "tar" | "bsdtar" if unpacks_anywhere(words) => {
+            danger("files that the archive names", "they can lie anywhere")
+        }
+        "zip" if moves_into_archive(words) => Ok(lost(operands(words), Vital::Project)),
+        "gio" | "cmake" if has_removing_word(words) => Ok(lost(operands(words), Vital::Project)),
+        "git" => removal_by_git(words),
+        "cpio" if takes_from_archive(words) && !has_long(words, "--no-absolute-filenames") => {
+            danger("files that the archive names", "they can lie anywhere")
+        }
+        "cp" => Ok(spread(words)),
+        "tar" | "bsdtar" | "unzip" | "7z" | "7za" | "7zr" | "cpio" | "wget" | "curl" => {
+            Ok(unpacked(words))
+        }
+        _ if name == "mkfs" || name.starts_with("mkfs.") || name == "wipefs" => {
+            danger(name, "a file system")
+        }
+        _ => Ok(Vec::new()),
     }
 }
 
-fn named(target: String, reason: Option<&'static str>) -> Option<DangerousRemoval> {
-    reason.map(|reason| DangerousRemoval {
-        target,
+fn danger(target: &str, reason: &str) -> Losses {
+    Err(DangerousRemoval {
+        target: target.to_owned(),
         reason: reason.to_owned(),
     })
 }
@@ -134,63 +210,63 @@ fn operands(words: &[Argument]) -> Vec<&Argument> {
         .collect()
 }
 
-fn first_vital(targets: &[&Argument]) -> Option<DangerousRemoval> {
-    targets
-        .iter()
-        .find_map(|word| named(word.text().to_owned(), vital(&word.path())))
-}
-
-/// The first target that is vital beyond the project: the root, a top-level folder, a home folder.
-fn first_system_or_home(targets: &[&Argument]) -> Option<DangerousRemoval> {
-    targets.iter().find_map(|word| {
-        let reason = vital(&word.path()).filter(|reason| {
-            !matches!(
-                *reason,
-                "the working folder" | "the repository" | "a folder above the working folder"
-            )
-        });
-        named(word.text().to_owned(), reason)
-    })
-}
-
-fn removal_by_find(words: &[Argument]) -> Option<DangerousRemoval> {
+fn removal_by_find(words: &[Argument]) -> Losses {
     let removes = words.iter().any(|word| word.fixed() == Some("-delete"))
         || words.windows(2).any(|pair| {
             matches!(pair, [action, command]
                 if action.fixed().is_some_and(|text| text.starts_with("-exec") || text.starts_with("-ok"))
                 && command.fixed().is_some_and(|text| matches!(text.rsplit('/').next(), Some("rm" | "unlink" | "shred" | "rmdir"))))
         });
-    if !removes {
-        return None;
-    }
     let filtered = is_filtered(words);
     let starts: Vec<&Argument> = words
         .iter()
+        .skip_while(|word| matches!(word.fixed(), Some("-H" | "-L" | "-P")))
         .take_while(|word| {
             word.fixed()
                 .is_none_or(|text| !text.starts_with(['-', '(', '!']))
         })
         .collect();
-    if filtered {
-        return starts
-            .into_iter()
-            .filter(|word| is_system(&word.path()))
-            .find_map(|word| named(word.text().to_owned(), vital(&word.path())));
+    let vital = match (removes, filtered) {
+        (true, true) => Vital::System,
+        (true, false) if starts.is_empty() => return danger(".", "the working folder"),
+        (true, false) => Vital::Project,
+        (false, false) if changes_what_it_finds(words) => Vital::Home,
+        (false, _) => return Ok(Vec::new()),
+    };
+    Ok(lost(starts, vital))
+}
+
+/// Programs that change every file that they are given.
+const CHANGERS: &[&str] = &[
+    "mv", "truncate", "tee", "dd", "chmod", "chown", "chgrp", "gzip", "bzip2", "xz", "zstd",
+];
+
+/// Whether a program that `find` runs changes what it finds.
+fn changes_what_it_finds(words: &[Argument]) -> bool {
+    let action = words.iter().position(is_action).unwrap_or(words.len());
+    let mut texts = words
+        .iter()
+        .skip(action + 1)
+        .map_while(Argument::fixed)
+        .take_while(|text| !matches!(*text, ";" | "+"));
+    let name = texts.next().unwrap_or_default();
+    let in_place = |text: &str| text.starts_with("-i") || text.starts_with("--in-place");
+    match name.rsplit('/').next().unwrap_or(name) {
+        "sed" | "perl" | "ruby" => texts.any(in_place),
+        base => CHANGERS.contains(&base),
     }
-    if starts.is_empty() {
-        return named(".".to_owned(), Some("the working folder"));
-    }
-    first_vital(&starts)
+}
+
+/// Whether a word of `find` starts what happens to the files that it finds.
+fn is_action(word: &Argument) -> bool {
+    word.fixed().is_some_and(|text| {
+        text == "-delete" || text.starts_with("-exec") || text.starts_with("-ok")
+    })
 }
 
 /// Whether tests before the removal leave only some files: an ordinary clean-up, which is asked about as any other
 /// change. A test that is turned round, or one of several, leaves the rest.
 fn is_filtered(words: &[Argument]) -> bool {
-    let is_action = |word: &Argument| {
-        word.fixed().is_some_and(|text| {
-            text == "-delete" || text.starts_with("-exec") || text.starts_with("-ok")
-        })
-    };
     let end = words.iter().position(is_action).unwrap_or(words.len());
     let tests = words.get(..end).unwrap_or_default();
     let chooses = |word: &Argument| matches!(word.fixed(), Some("!" | "-not" | "-o" | "-or" | ","));
@@ -227,6 +303,28 @@ fn unpacks_anywhere(words: &[Argument]) -> bool {
     extracts && (has_long(words, "--absolute-names") || letters.any(|bundle| bundle.contains('P')))
 }
 
+/// `cpio -i`: members are put where their names say.
+fn takes_from_archive(words: &[Argument]) -> bool {
+    words.iter().filter_map(Argument::fixed).any(|text| {
+        text == "--extract"
+            || text.starts_with('-') && !text.starts_with("--") && text.contains('i')
+    })
+}
+
+/// `cp -r x/. ~`, `rsync -a x/ ~`: everything in a folder is put right into a home folder or a folder of the system.
+fn spread(words: &[Argument]) -> Vec<Loss> {
+    let all = operands(words);
+    let Some((target, sources)) = all.split_last() else {
+        return Vec::new();
+    };
+    let spreads = |word: &&Argument| word.text().ends_with("/.") || word.text().ends_with('/');
+    if sources.iter().any(spreads) {
+        lost([*target], Vital::Home)
+    } else {
+        Vec::new()
+    }
+}
+
 /// `zip -m`: what goes into the archive is removed.
 fn moves_into_archive(words: &[Argument]) -> bool {
     words.iter().filter_map(Argument::fixed).any(|text| {
@@ -244,18 +342,32 @@ fn has_removing_word(words: &[Argument]) -> bool {
     })
 }
 
-/// `git clean` in, or of, a folder that is vital.
-fn removal_by_git(words: &[Argument]) -> Option<DangerousRemoval> {
+/// `git clean` in, or of, a folder that is vital, and whatever else git puts there.
+fn removal_by_git(words: &[Argument]) -> Losses {
     if has_long(words, "--unsafe-paths") {
-        return named(
-            "files that the patch names".to_owned(),
-            Some("they can lie anywhere"),
-        );
+        return danger("files that the patch names", "they can lie anywhere");
     }
-    let clean = words
-        .iter()
-        .position(|word| word.fixed() == Some("clean"))?;
-    let (before, after) = words.split_at(clean);
+    const FILLING: &[&str] = &[
+        "clean",
+        "checkout",
+        "restore",
+        "reset",
+        "switch",
+        "checkout-index",
+    ];
+    let at = words.iter().position(|word| {
+        word.fixed()
+            .is_some_and(|text| FILLING.contains(&text) || text == "worktree")
+    });
+    let Some(at) = at else {
+        return Ok(Vec::new());
+    };
+    let (before, after) = words.split_at(at);
+    if has_long(words, "worktree") {
+        let targets = operands(after);
+        let removes = has_long(words, "remove");
+        return Ok(lost(targets.into_iter().filter(|_| removes), Vital::Home));
+    }
     let is_chosen = |word: &Argument| {
         word.fixed()
             .is_some_and(|text| matches!(text, "-C" | "--work-tree" | "--git-dir"))
@@ -266,63 +378,83 @@ fn removal_by_git(words: &[Argument]) -> Option<DangerousRemoval> {
         .filter_map(|pair| pair.get(1));
     let joined: Vec<Argument> = before
         .iter()
-        .filter_map(|word| word.text().strip_prefix("--work-tree="))
-        .map(|text| Argument::Fixed(text.to_owned()))
+        .filter(|word| word.text().starts_with("--work-tree="))
+        .map(|word| value_of(word, "--work-tree="))
+        .chain(
+            after
+                .iter()
+                .filter(|word| word.text().starts_with("--prefix="))
+                .map(|word| value_of(word, "--prefix=")),
+        )
         .collect();
-    let targets: Vec<&Argument> = folders
+    let is_clean = has_long(after, "clean");
+    let named_by_clean = operands(after.get(1..).unwrap_or_default());
+    let targets = folders
         .chain(joined.iter())
-        .chain(operands(after.get(1..).unwrap_or_default()))
-        .collect();
-    first_system_or_home(&targets)
+        .chain(named_by_clean.into_iter().filter(|_| is_clean));
+    Ok(lost(targets, Vital::Home))
 }
 
 /// `fd … -x rm`: what it finds below its operands is removed.
-fn removal_by_fd(words: &[Argument]) -> Option<DangerousRemoval> {
+fn removal_by_fd(words: &[Argument]) -> Vec<Loss> {
     let action = words.windows(2).position(|pair| {
         matches!(pair, [action, command]
             if action.fixed().is_some_and(|text| matches!(text, "-x" | "-X" | "--exec" | "--exec-batch"))
             && command.fixed().is_some_and(|text| REMOVERS.contains(&text.rsplit('/').next().unwrap_or(text))))
-    })?;
-    first_system_or_home(&operands(words.get(..action).unwrap_or_default()))
+    });
+    let before = action.and_then(|at| words.get(..at)).unwrap_or_default();
+    lost(operands(before), Vital::Home)
 }
 
-fn removal_by_dd(words: &[Argument]) -> Option<DangerousRemoval> {
+fn removal_by_dd(words: &[Argument]) -> Losses {
     let device = words.iter().filter_map(Argument::fixed).find(|word| {
         word.starts_with("of=/dev/") && !matches!(*word, "of=/dev/null" | "of=/dev/stdout")
-    })?;
-    named(device.to_owned(), Some("a device"))
+    });
+    match device {
+        Some(device) => danger(device, "a device"),
+        None => Ok(Vec::new()),
+    }
 }
 
 /// Modes or owners of everything below a folder.
-fn change_of_all(words: &[Argument]) -> Option<DangerousRemoval> {
+fn change_of_all(words: &[Argument]) -> Vec<Loss> {
     let recursive = words.iter().filter_map(Argument::fixed).any(|word| {
         word == "--recursive"
             || (word.starts_with('-') && !word.starts_with("--") && word.contains('R'))
     });
-    if recursive {
-        first_system_or_home(&operands(words))
-    } else {
-        None
-    }
+    lost(
+        operands(words).into_iter().filter(|_| recursive),
+        Vital::Home,
+    )
 }
 
 /// `rsync --delete` removes what isn't in the source.
-fn removal_by_rsync(words: &[Argument]) -> Option<DangerousRemoval> {
+fn removal_by_rsync(words: &[Argument]) -> Vec<Loss> {
     let deletes = words.iter().any(|word| {
         word.text().starts_with("--del") || word.fixed() == Some("--remove-source-files")
     });
     let targets = operands(words);
     if has_long(words, "--remove-source-files") {
-        return first_vital(&targets);
+        return lost(targets, Vital::Project);
     }
-    let target = targets.last().filter(|_| deletes)?;
-    named(target.text().to_owned(), vital(&target.path()))
+    let target = targets.last().copied().filter(|_| deletes);
+    lost(target, Vital::Project)
 }
 
 /// Files of unknown names that are put right into a home folder or a folder of the system: start-up files may be among
 /// them.
-fn unpacked(words: &[Argument]) -> Option<DangerousRemoval> {
-    let targets: Vec<&Argument> = words
+fn unpacked(words: &[Argument]) -> Vec<Loss> {
+    let attached: Vec<Argument> = words
+        .iter()
+        .filter_map(|word| {
+            let text = word.text();
+            let option = ["--directory=", "--output-dir=", "--directory-prefix=", "-o"]
+                .into_iter()
+                .find(|option| text.starts_with(option))?;
+            Some(value_of(word, option))
+        })
+        .collect();
+    let targets = words
         .windows(2)
         .filter(|pair| {
             pair.first()
@@ -330,18 +462,23 @@ fn unpacked(words: &[Argument]) -> Option<DangerousRemoval> {
                 .is_some_and(|option| {
                     matches!(option, "-C" | "-d" | "-P" | "--directory" | "--output-dir")
                         || option == "--directory-prefix"
+                        || option.starts_with('-') && option.ends_with('D')
                 })
         })
         .filter_map(|pair| pair.get(1))
-        .collect();
-    first_system_or_home(&targets)
+        .chain(&attached);
+    lost(targets, Vital::Home)
 }
 
-fn is_system(path: &PathOperand) -> bool {
-    matches!(
-        vital(path),
-        Some("the root" | "a top-level folder" | "a drive")
-    )
+/// The value that is attached to an option. A home folder that a variable names there is a home folder.
+fn value_of(word: &Argument, option: &str) -> Argument {
+    let text = word.text();
+    let value = text.strip_prefix(option).unwrap_or(text);
+    let plain = value.trim_matches(['"', '\'']);
+    if matches!(plain.trim_end_matches('/'), "~" | "$HOME" | "${HOME}") {
+        return Argument::Fixed("/home/user".to_owned());
+    }
+    Argument::Fixed(plain.to_owned())
 }
 
 /// Describes a path whose loss would be a disaster.
@@ -377,7 +514,7 @@ fn vital(path: &PathOperand) -> Option<&'static str> {
             let normal = normalise(text);
             match normal.as_str() {
                 "" | "*" | ".*" | "**" | "{*" | "?*" | "*.*" => Some("the working folder"),
-                ".git" => Some("the repository"),
+                ".git" | ".git/objects" | ".git/refs" | ".git/*" => Some("the repository"),
                 up if up == ".."
                     || up.starts_with("../")
                         && up.split('/').all(|part| matches!(part, ".." | "*" | ".*")) =>

@@ -5,7 +5,7 @@ use super::fed_text::{Input, fed_to, printed};
 use super::files::file_command;
 use super::names::{ANY_NAME, listed_names};
 use super::programs::{self, PipedNames, Surroundings};
-use super::removal::{find_removal, removes_input};
+use super::removal::find_removal;
 use super::variables::{Danger, danger_of, is_harmless};
 use super::walk::{Walker, no};
 use super::words::Found;
@@ -138,8 +138,7 @@ impl<'a> Walker<'a> {
             part.all_effective
                 .extend(through_every_wrapper(&argv, self.shell));
         }
-        part.removal = find_removal(&part.all_effective)
-            .or_else(|| removes_input(&part.all_effective, piped_names));
+        (part.removal, part.losses) = find_removal(&part.all_effective, piped_names);
         self.command_concerns(&mut part, simple);
         let names = self.judge(&mut part, piped_names);
         self.change_folder(&part.effective_argv);

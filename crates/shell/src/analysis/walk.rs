@@ -411,6 +411,7 @@ impl<'a> Walker<'a> {
             read_only_in_trusted_folder: false,
             concerns: Vec::new(),
             removal: None,
+            losses: Vec::new(),
             file_command: None,
             read_paths: Vec::new(),
             names_of_files: Vec::new(),

@@ -170,7 +170,7 @@ pub enum BackgroundError {
     },
 }
 
-fn known_text(known: &[TaskId]) -> String {
+pub(super) fn known_text(known: &[TaskId]) -> String {
     if known.is_empty() {
         return "none has been started in this session".to_owned();
     }

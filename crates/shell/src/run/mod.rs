@@ -14,6 +14,7 @@
 //! | `supervise` | the life of one command, from start to nothing left |
 //! | `capture` | bounded output |
 //! | `background` | commands that run on |
+//! | `terminal` | commands on a terminal, that ask and are answered |
 //! | `snapshot` | what the user's start-up files define |
 //! | `exit_code` | what exit codes mean |
 //!
@@ -29,6 +30,7 @@ mod sandboxed;
 mod session;
 mod snapshot;
 mod supervise;
+mod terminal;
 
 pub use background::{
     BackgroundCommand, BackgroundCommands, BackgroundError, BackgroundEvent, BackgroundStatus,
@@ -39,6 +41,10 @@ pub use lathe_process::kill_everything;
 pub use program::ShellProgram;
 pub use sandboxed::{RefusedHosts, SandboxedNetwork, SandboxedRun};
 pub use session::ShellSession;
+pub use terminal::{
+    Asked, InteractiveCommand, Keyboard, Prompt, PromptLine, Screen, ScreenText, Settled,
+    TerminalError, TerminalKey, Terminals, UnknownKey,
+};
 
 use lathe_protocol::ids::{TaskId, ToolUseId};
 use std::ffi::OsString;
@@ -127,6 +133,8 @@ pub struct RunOptions {
     pub tool_use_id: Option<ToolUseId>,
     /// It serves the session itself (a plugin's monitor) and is not told as work in the background.
     pub is_service: bool,
+    /// The screen of the terminal that it runs on; `None` gives it no terminal and no input.
+    pub screen: Option<Arc<Screen>>,
 }
 
 impl Default for RunOptions {
@@ -149,6 +157,7 @@ impl Default for RunOptions {
             description: String::new(),
             tool_use_id: None,
             is_service: false,
+            screen: None,
         }
     }
 }
@@ -311,6 +320,9 @@ pub enum RunError {
         /// Which, and why not.
         reason: String,
     },
+    /// It can't have a terminal.
+    #[error(transparent)]
+    Terminal(#[from] TerminalError),
     /// The program is on its way out.
     #[error("the program is shutting down; the command was ended")]
     ShuttingDown,

@@ -56,6 +56,7 @@ impl SandboxedRun {
         directory: &Path,
         files: &[PathBuf],
         keeps: &[RawFd],
+        terminal: bool,
         is_secret: Option<fn(&str) -> bool>,
         environment: &mut Vec<(OsString, OsString)>,
     ) -> Result<Wrapping, RunError> {
@@ -70,7 +71,7 @@ impl SandboxedRun {
             directory,
             files,
             keeps,
-            terminal: false,
+            terminal,
             proxy: network.map(|it| (it.socket.as_path(), it.name.as_str())),
         };
         let wrapping = self

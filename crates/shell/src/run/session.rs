@@ -6,6 +6,7 @@ use super::program::{CommandText, ShellProgram};
 use super::sandboxed;
 use super::snapshot::{self, SnapshotState};
 use super::supervise::{self, Grace, Outcome, StopCause, Supervised, Watch};
+use super::terminal::{InteractiveCommand, Screen, Terminals, USUAL_SIZE};
 use super::{
     DirectoryChange, Exit, Finished, OnTimeout, Output, RunError, RunOptions, ShellOptions,
 };
@@ -36,10 +37,13 @@ const WITHOUT_A_PERSON: &[(&str, &str)] = &[
     // A missing password is an error, not a question.
     ("GIT_TERMINAL_PROMPT", "0"),
     ("DEBIAN_FRONTEND", "noninteractive"),
-    // So that a script can tell who runs it.
-    ("LATHE", "1"),
-    ("CLAUDECODE", "1"),
 ];
+
+/// Variables of a command on a terminal: what the screen understands.
+const ON_A_TERMINAL: &[(&str, &str)] = &[("TERM", "xterm-256color")];
+
+/// Variables by which a script can tell who runs it.
+const MARKS: &[(&str, &str)] = &[("LATHE", "1"), ("CLAUDECODE", "1")];
 
 /// The shell of a session.
 pub struct ShellSession {
@@ -52,6 +56,7 @@ pub struct ShellSession {
     withheld: Arc<RwLock<Vec<OsString>>>,
     snapshot: Arc<Mutex<SnapshotState>>,
     background: BackgroundCommands,
+    terminals: Terminals,
     /// Where confined commands may write. Made for the first of them.
     scratch: OnceLock<Option<tempfile::TempDir>>,
     /// The paths of the system that confined commands may use.
@@ -96,6 +101,7 @@ impl ShellSession {
             withheld: Arc::new(RwLock::new(vec!["CDPATH".into(), "GLOBIGNORE".into()])),
             snapshot: Arc::new(Mutex::new(state)),
             background: BackgroundCommands::default(),
+            terminals: Terminals::default(),
             scratch: OnceLock::new(),
             system: OnceLock::new(),
             git_attributes: OnceLock::new(),
@@ -118,6 +124,7 @@ impl ShellSession {
             withheld: Arc::clone(&self.withheld),
             snapshot: Arc::clone(&self.snapshot),
             background: self.background.clone(),
+            terminals: self.terminals.clone(),
             scratch: OnceLock::new(),
             system: OnceLock::new(),
             git_attributes: OnceLock::new(),
@@ -165,6 +172,12 @@ impl ShellSession {
     #[must_use]
     pub fn background(&self) -> &BackgroundCommands {
         &self.background
+    }
+
+    /// The commands that run on terminals.
+    #[must_use]
+    pub fn terminals(&self) -> &Terminals {
+        &self.terminals
     }
 
     /// Begins to take the snapshot of the user's shell, unless it was begun or isn't wanted. The
@@ -250,8 +263,35 @@ impl ShellSession {
         self.move_to_background(command, &options, supervised).await
     }
 
+    /// Starts a command on a terminal. It ends by itself, when it is stopped, or with the session.
+    ///
+    /// # Errors
+    /// When the command can't be started, or too many run already.
+    pub async fn start_on_terminal(
+        &self,
+        command: &str,
+        mut options: RunOptions,
+    ) -> Result<Arc<InteractiveCommand>, RunError> {
+        self.terminals.check_room()?;
+        let start = options
+            .directory
+            .clone()
+            .unwrap_or_else(|| self.directory());
+        let screen = Arc::new(Screen::new(USUAL_SIZE));
+        options.screen = Some(Arc::clone(&screen));
+        options.spill = None;
+        let grace = Grace::usual(self.options.kill_grace);
+        let (supervised, _) = self.start(command, &options, start, grace).await?;
+        let in_sandbox = options.sandbox.is_some();
+        let shell = self.program.clone();
+        Ok(self
+            .terminals
+            .add(command, screen, supervised, shell, in_sandbox))
+    }
+
     /// Ends everything that this session runs in the background, but what the user keeps.
     pub async fn shut_down(&self) {
+        self.terminals.end_session().await;
         self.background.end_session().await;
     }
 
@@ -363,7 +403,9 @@ impl ShellSession {
             Some(run) => {
                 let keeps = [control_end.descriptor()];
                 let is_secret = self.options.is_secret;
-                Some(run.wrap(&directory, &files, &keeps, is_secret, &mut environment)?)
+                let terminal = options.screen.is_some();
+                let environment = &mut environment;
+                Some(run.wrap(&directory, &files, &keeps, terminal, is_secret, environment)?)
             }
             None => None,
         };
@@ -379,7 +421,7 @@ impl ShellSession {
             .directory(directory)
             .without_inherited_environment()
             .variables(environment);
-        let mut spawned = session::spawn(launch, control_end, confinement.or(entry))
+        let mut spawned = spawn(launch, control_end, confinement.or(entry), options)
             .await
             .map_err(fail)?;
         if let Some(wrapping) = &wrapping {
@@ -396,6 +438,7 @@ impl ShellSession {
                 progress: options.progress.clone(),
                 keep,
                 wrapping,
+                screen: options.screen.clone(),
             },
         );
         Ok((supervised, replaced))
@@ -415,11 +458,13 @@ impl ShellSession {
             let withheld = self.withheld.read();
             environment.retain(|(name, _)| !withheld.contains(name));
         }
-        environment.extend(
-            WITHOUT_A_PERSON
-                .iter()
-                .map(|&(name, value)| (name.into(), value.into())),
-        );
+        let mut fixed: Vec<&(&str, &str)> = MARKS.iter().collect();
+        fixed.extend(match options.screen {
+            None => WITHOUT_A_PERSON,
+            Some(_) => ON_A_TERMINAL,
+        });
+        let fixed = fixed.into_iter();
+        environment.extend(fixed.map(|&(name, value)| (name.into(), value.into())));
         environment.extend(self.extra_environment.read().iter().cloned());
         environment.extend(options.environment.iter().cloned());
         environment
@@ -562,6 +607,23 @@ impl ShellSession {
             duration: outcome.duration,
         })
     }
+}
+
+/// Starts a shell, on a terminal if it is to have one.
+async fn spawn(
+    launch: Command,
+    control: session::ControlEnd,
+    confinement: Option<Arc<Confinement>>,
+    options: &RunOptions,
+) -> std::io::Result<session::Spawned> {
+    let Some(screen) = &options.screen else {
+        return session::spawn(launch, control, confinement).await;
+    };
+    let size = screen.size();
+    let (spawned, terminal) =
+        session::spawn_on_terminal(launch, control, confinement, size).await?;
+    screen.attach(terminal);
+    Ok(spawned)
 }
 
 /// A setting for git in the environment, beside those that are there already.

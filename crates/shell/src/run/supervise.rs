@@ -14,7 +14,7 @@
 
 use super::capture::{Capture, Spill};
 use super::program::Report;
-use super::{Exit, Output, Progress, ProgressCallback};
+use super::{Exit, Output, Progress, ProgressCallback, Screen};
 use lathe_process::session::Spawned;
 use lathe_process::{Child, Family, Leader, Registration};
 use nix::sys::signal::Signal;
@@ -149,6 +149,8 @@ pub(super) struct Watch {
     pub(super) keep: Vec<tempfile::TempPath>,
     /// The sandbox state to keep until then.
     pub(super) wrapping: Option<lathe_sandbox::Wrapping>,
+    /// The screen that the output is shown on.
+    pub(super) screen: Option<Arc<Screen>>,
 }
 
 /// Starts watching over a process.
@@ -169,6 +171,7 @@ pub(super) fn supervise(spawned: Spawned, control: UnixStream, watch: Watch) -> 
         output_file: OutputFile {
             spill: watch.spill,
             limit: watch.spill_limit,
+            screen: watch.screen,
         },
         grace: watch.grace,
         phase: Phase::Running,
@@ -234,6 +237,7 @@ struct Supervisor {
 struct OutputFile {
     spill: Spill,
     limit: u64,
+    screen: Option<Arc<Screen>>,
 }
 
 /// The rest when the shell has ended: its report and processes.
@@ -319,6 +323,9 @@ impl Supervisor {
     }
 
     async fn take(&mut self, bytes: &[u8]) {
+        if let Some(screen) = &self.output_file.screen {
+            screen.take(bytes);
+        }
         if let Spill::Later(path) = &self.output_file.spill {
             let (fits, so_far) = {
                 let capture = self.capture.lock();

@@ -43,7 +43,6 @@ const YARN: &[SubCommand] = &[
     ("outdated", "--json"),
     ("-v", ""),
     ("config get", ""),
-    ("config list", ""),
     ("licenses list", ""),
 ];
 
@@ -55,7 +54,6 @@ const PNPM: &[SubCommand] = &[
     ("root", ""),
     ("-v", ""),
     ("config get", ""),
-    ("config list", ""),
     ("licenses list", ""),
 ];
 
@@ -96,8 +94,6 @@ const PIP: &[SubCommand] = &[
     ("check", ""),
     ("-V", ""),
     ("debug", ""),
-    ("config list", ""),
-    ("config get", ""),
     ("cache dir", ""),
     ("cache info", ""),
     ("cache list", ""),
@@ -278,6 +274,9 @@ pub(super) fn judge(name: &str, words: &[Argument]) -> Option<Verdict> {
     {
         return Some(Err(refusal));
     }
+    if let Err(refusal) = no_credentials(words) {
+        return Some(Err(refusal));
+    }
     if name == "systemctl"
         && let Err(refusal) = check_properties(words)
     {
@@ -365,6 +364,7 @@ fn judge_npm(words: &[Argument]) -> Verdict {
         return refuse("npm run runs a script of the project");
     }
     only_package_names(words)?;
+    no_credentials(words)?;
     sub_commands::judge("npm", words, NPM, NPM_COMMON, Obeys::Folder)
 }
 
@@ -401,6 +401,30 @@ fn is_package_name(word: &str) -> bool {
         .bytes()
         .all(|byte| byte.is_ascii_alphanumeric() || b"@._-/^~<>=*".contains(&byte));
     plain && (!word.contains('/') || word.starts_with('@')) && !word.starts_with('.')
+}
+
+/// Refuses to show settings that hold passwords and tokens: `yarn config get npmAuthToken`.
+fn no_credentials(words: &[Argument]) -> Result<(), Refusal> {
+    let fixed: Vec<String> = words
+        .iter()
+        .filter_map(Argument::fixed)
+        .map(str::to_ascii_lowercase)
+        .collect();
+    let [first, second, names @ ..] = fixed.as_slice() else {
+        return Ok(());
+    };
+    let holds = |name: &String| {
+        ["auth", "token", "pass", "secret", "key", "ident", "proxy"]
+            .iter()
+            .any(|word| name.contains(word))
+            || name.starts_with('_')
+            || name == "npmscopes"
+            || name == "npmregistries"
+    };
+    if first == "config" && second == "get" && names.iter().any(holds) {
+        return refuse("the setting can hold a password or a token");
+    }
+    Ok(())
 }
 
 /// Refuses operands that would be fetched from an address of the command's choice.

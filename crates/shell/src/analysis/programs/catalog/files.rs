@@ -46,9 +46,9 @@ pub(super) const PROGRAMS: &[Program] = &[
     Program::new(
         &["du"],
         Operands::Files,
-        "-0 -a -A -B= -b -c -d= -h -H -k -l -L -m -P -s -S -t= -x -X@ --all --null --apparent-size --block-size= \
+        "-0 -a -A -B= -b -c -d= -h -H -k -l -L -m -P -s -S -t= -x --all --null --apparent-size --block-size= \
         --bytes --total --max-depth= --human-readable --inodes --count-links --dereference --dereference-args \
-        --no-dereference --separate-dirs --si --summarize --threshold= --time? --time-style= --exclude-from@ \
+        --no-dereference --separate-dirs --si --summarize --threshold= --time? --time-style= \
         --exclude= --one-file-system",
     ).only_ever_reads()
     .names_only(),
@@ -62,7 +62,7 @@ pub(super) const PROGRAMS: &[Program] = &[
     Program::new(
         &["file"],
         Operands::Files,
-        "-b -i -I -k -L -h -N -p -r -v -0 -F= -e= --brief --mime --mime-type --mime-encoding --keep-going \
+        "-b -i -I -k -L -h -N -r -v -0 -F= -e= --brief --mime --mime-type --mime-encoding --keep-going \
         --dereference --no-dereference --no-pad --raw --print0 --separator= --exclude= --extension --version",
     )
     .names_only(),

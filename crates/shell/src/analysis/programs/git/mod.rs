@@ -184,6 +184,10 @@ fn check_operands(command: &str, sorted: &Sorted<'_>) -> Result<(), Refusal> {
         return Ok(());
     }
     match command {
+        // What a pattern matches can be called `HEAD:name`, which shows that file as it was.
+        "show" | "cat-file" if sorted.operands.iter().any(|word| word.fixed().is_none()) => {
+            return refuse("a name of a file can be read as a revision with a file in it");
+        }
         // An operand without one of the listing options creates.
         "branch" => {
             let lists = sorted.has_any(&[

@@ -72,9 +72,9 @@ pub(in super::super) fn options_of(command: &str) -> Option<&'static [&'static s
         "blame" | "annotate" => &[BLAME],
         "grep" => &[GREP],
         "ls-files" => &[
-            "-c -d -m -o -i -s -u -k -z -t -v -f -x= -X@ --cached --deleted --modified --others --ignored \
-            --stage --directory --no-empty-directory --unmerged --killed --resolve-undo --exclude= --exclude-from@ \
-            --exclude-per-directory= --exclude-standard --error-unmatch --with-tree= --full-name \
+            "-c -d -m -o -i -s -u -k -z -t -v -f -x= --cached --deleted --modified --others --ignored \
+            --stage --directory --no-empty-directory --unmerged --killed --resolve-undo --exclude= \
+            --exclude-standard --error-unmatch --with-tree= --full-name \
             --abbrev? --debug --eol --deduplicate --sparse --format=",
         ],
         "ls-tree" => &[

@@ -1,0 +1,179 @@
+//! Passwords and tokens in git's configuration: an address with a name in it, a header for every request.
+//!
+//! `git remote -v` and `git config --list` show them. They pass without a question where there is nothing to show.
+
+use super::config::{ConfigEntry, parse};
+use super::{Found, common_folder, find};
+use std::path::{Path, PathBuf};
+
+/// How deep files that include others are followed.
+const DEEPEST: usize = 5;
+
+/// Whether the words after `git` and its options show values of the configuration that can hold a password.
+pub(crate) fn shows_configuration(words: &[&str]) -> bool {
+    match words {
+        ["config", rest @ ..] => {
+            let names: Vec<&str> = rest
+                .iter()
+                .copied()
+                .filter(|word| !word.starts_with('-') && *word != "get")
+                .collect();
+            let lists = rest.iter().any(|word| {
+                matches!(*word, "-l" | "list" | "--list" | "--regexp")
+                    || word.starts_with("--get-regexp")
+                    || word.starts_with("--get-urlmatch")
+            });
+            lists || names.is_empty() || names.iter().any(|name| may_hold(name))
+        }
+        ["remote", rest @ ..] => !rest.is_empty(),
+        ["var", ..] => true,
+        ["ls-remote", rest @ ..] => rest.contains(&"--get-url"),
+        _ => false,
+    }
+}
+
+/// Whether a setting can hold a password or a token.
+fn may_hold(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    [
+        "header", "cookie", "pass", "token", "secret", "key", "url", "proxy", "helper", "auth",
+    ]
+    .iter()
+    .any(|word| lower.contains(word))
+}
+
+/// The file of the configuration of a folder's repository, or of the user, that holds a password or a token, or that
+/// can't be read.
+pub(crate) fn file_with_credentials(folder: &Path, home: &Path) -> Option<PathBuf> {
+    let mut files = vec![
+        home.join(".gitconfig"),
+        home.join(".config/git/config"),
+        PathBuf::from("/etc/gitconfig"),
+    ];
+    if let Found::At { folder, .. } = find(folder) {
+        let common = common_folder(&folder).unwrap_or_else(|_| folder.clone());
+        files.push(common.join("config"));
+        files.push(folder.join("config.worktree"));
+    }
+    files
+        .into_iter()
+        .find_map(|file| in_file(&file, home, DEEPEST))
+}
+
+fn in_file(file: &Path, home: &Path, deeper: usize) -> Option<PathBuf> {
+    let bytes = match lathe_settings::regular_file::read(file) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
+        Err(_) => return Some(file.to_path_buf()),
+    };
+    let entries = String::from_utf8(bytes)
+        .ok()
+        .and_then(|text| parse(text.strip_prefix('\u{feff}').unwrap_or(&text)));
+    let Some(entries) = entries else {
+        return Some(file.to_path_buf());
+    };
+    if entries.iter().any(is_credential) {
+        return Some(file.to_path_buf());
+    }
+    let included = entries.iter().filter(|entry| {
+        matches!(entry.section.as_str(), "include" | "includeif") && entry.key == "path"
+    });
+    for entry in included {
+        let path = match entry.value.strip_prefix("~/") {
+            Some(rest) => home.join(rest),
+            None => file.parent().unwrap_or(file).join(&entry.value),
+        };
+        if deeper == 0 {
+            return Some(path);
+        }
+        let found = in_file(&path, home, deeper - 1);
+        if found.is_some() {
+            return found;
+        }
+    }
+    None
+}
+
+/// Whether a setting is a password, a token, or an address with one.
+fn is_credential(entry: &ConfigEntry) -> bool {
+    let names_one = ["extraheader", "password", "pass", "token", "oauthtoken"]
+        .iter()
+        .any(|name| entry.key.ends_with(name));
+    let with_user = |text: &str| {
+        text.match_indices("://").any(|(at, _)| {
+            let is_web = text.get(..at).is_some_and(|scheme| {
+                scheme.ends_with("http") || scheme.ends_with("https") || scheme.ends_with("socks5")
+            });
+            let after = text.get(at + 3..).unwrap_or_default();
+            let host = after.split(['/', '?', '#', ' ']).next().unwrap_or(after);
+            let user = host.rsplit_once('@').map(|(user, _)| user);
+            user.is_some_and(|user| is_web || user.contains(':'))
+        })
+    };
+    names_one || with_user(&entry.value) || entry.subsection.as_deref().is_some_and(with_user)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_in_configurations_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().join("home");
+        let project = folder.path().join("project");
+        std::fs::create_dir_all(project.join(".git")).unwrap();
+        std::fs::create_dir_all(&home).unwrap();
+        std::fs::write(project.join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+        let held = |text: &str| {
+            std::fs::write(project.join(".git/config"), text).unwrap();
+            file_with_credentials(&project, &home).is_some()
+        };
+        for text in [
+            "[remote \"origin\"]\nurl = https://me:word@example.com/x\n",
+            "[remote \"origin\"]\nurl = https://ghp_word@github.com/x\n",
+            "[http \"https://github.com/\"]\nextraheader = AUTHORIZATION: basic eA==\n",
+            "[url \"https://me:word@example.com/\"]\ninsteadOf = https://example.com/\n",
+            "[http]\nproxy = http://me:word@proxy:80\n",
+            "[sendemail]\nsmtpPass = word\n",
+            "not a configuration",
+        ] {
+            assert!(held(text), "{text}");
+        }
+        for text in [
+            "[remote \"origin\"]\nurl = git@github.com:a/b.git\n",
+            "[remote \"origin\"]\nurl = ssh://git@github.com/a/b\n",
+            "[remote \"origin\"]\nurl = https://github.com/a/b\n",
+            "[credential]\nhelper = store\n",
+        ] {
+            assert!(!held(text), "{text}");
+        }
+        std::fs::write(home.join(".gitconfig"), "[include]\npath = more\n").unwrap();
+        std::fs::write(home.join("more"), "[http]\nextraHeader = X: y\n").unwrap();
+        assert!(held("[core]\nbare = false\n"), "an included file");
+    }
+
+    #[test]
+    fn what_shows_values_is_known() {
+        for words in [
+            &["config", "-l"][..],
+            &["config", "list"],
+            &["config", "--get-regexp", "."],
+            &["config", "--get", "http.extraheader"],
+            &["config", "get", "remote.origin.url"],
+            &["remote", "-v"],
+            &["remote", "get-url", "origin"],
+            &["var", "-l"],
+        ] {
+            assert!(shows_configuration(words), "{words:?}");
+        }
+        for words in [
+            &["config", "--get", "user.name"][..],
+            &["config", "user.email"],
+            &["remote"],
+            &["status"],
+        ] {
+            assert!(!shows_configuration(words), "{words:?}");
+        }
+    }
+}

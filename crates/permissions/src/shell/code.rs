@@ -1,0 +1,229 @@
+//! Inline code of interpreters: what it does to files, as far as its words and strings show it.
+
+use super::nested::takes_messages;
+use crate::broad::base_name;
+use lathe_shell::analysis::{Argument, Part};
+
+/// Programs whose words can hold code in a language of their own.
+const INTERPRETERS: &[&str] = &[
+    "python",
+    "python2",
+    "python3",
+    "pypy3",
+    "perl",
+    "ruby",
+    "node",
+    "nodejs",
+    "deno",
+    "bun",
+    "php",
+    "lua",
+    "tclsh",
+    "Rscript",
+    "julia",
+    "osascript",
+    "pwsh",
+    "guile",
+    "emacs",
+    "R",
+    "octave",
+    "elixir",
+    "iex",
+    "erl",
+    "racket",
+    "sbcl",
+    "swipl",
+    "scala",
+    "groovy",
+    "ghc",
+    "nim",
+    "gnuplot",
+];
+
+/// Editors and build tools, whose commands are code too. Their words are files.
+const EDITORS: &[&str] = &["vi", "vim", "nvim", "ex", "view", "cmake"];
+
+fn may_hold_code(program: &Argument) -> bool {
+    let name = base_name(program.fixed().unwrap_or_default());
+    is_interpreter(program) || EDITORS.contains(&name)
+}
+
+/// Calls that remove a folder with everything in it.
+const REMOVING_CALLS: &[&str] = &[
+    "rmtree",
+    "rmSync",
+    "rmdirSync",
+    "fs.rm(",
+    "rm_rf",
+    "rm_r",
+    "remove_tree",
+    "rimraf",
+    "RemoveAll",
+    "remove_entry_secure",
+    "emptyDir",
+    "removeSync",
+    "delete-directory",
+    "deleteDir",
+    "deleteRecursively",
+    "del_dir_r",
+    "file delete",
+    "REMOVE_RECURSE",
+];
+
+/// Words by which code names the home folder.
+const HOME_WORDS: &[&str] = &[
+    "expanduser",
+    "Path.home",
+    "homedir",
+    "Dir.home",
+    "HOME",
+    "USERPROFILE",
+    "getpwuid",
+];
+
+/// Calls that remove a file in most languages, and a folder with everything in it in some.
+const CALLS_FOR_EITHER: &[&str] = &[
+    "rmdir",
+    "unlink",
+    "delete",
+    "rm",
+    "remove",
+    "remove_dir",
+    "move",
+    "rename",
+    "renameSync",
+];
+
+/// Whether code calls one of these, and whether so that a folder can be meant that no string names.
+fn removes_either(code: &str) -> (bool, bool) {
+    let is_word = |character: char| character.is_alphanumeric() || character == '_';
+    let everything = code.contains("recursive") || code.contains("rf");
+    let mut found = (false, false);
+    for call in CALLS_FOR_EITHER {
+        for (at, _) in code.match_indices(call) {
+            let before = code.get(..at).and_then(|front| front.chars().next_back());
+            let after = code.get(at + call.len()..).unwrap_or_default().trim_start();
+            let lists_files = after.starts_with(['<']) || after.starts_with("glob");
+            let is_called = lists_files || after.starts_with(['(', '\'', '"']);
+            if before.is_some_and(is_word) || !is_called {
+                continue;
+            }
+            let named = after.trim_start_matches("glob").trim_start();
+            let named = named.trim_start_matches('(').trim_start();
+            found.0 = true;
+            found.1 |= (everything || lists_files) && !named.starts_with(['\'', '"']);
+        }
+    }
+    found
+}
+
+/// Words of code that changes files.
+const CHANGING_WORDS: &[&str] = &[
+    "'w", "\"w", "'a", "\"a", "'x", "\"x", "'r+", "\"r+", "rite", "ppend", "nlink", "emove",
+    "ename", "opy", "ymlink", "hmod", "runcate", "mkdir", "rm", ">", "move",
+];
+
+/// Inline code of interpreters: the strings in it, and what it does with them.
+pub(super) struct Code {
+    /// Every string that could name a file.
+    pub(super) strings: Vec<String>,
+    /// It removes files or folders.
+    pub(super) removes: bool,
+    /// It removes a folder that isn't a string of the code.
+    pub(super) removes_unknown: bool,
+    /// It changes files.
+    pub(super) changes: bool,
+    /// It makes links.
+    pub(super) links: bool,
+}
+
+pub(super) fn is_interpreter(program: &Argument) -> bool {
+    let name = base_name(program.fixed().unwrap_or_default());
+    let base =
+        name.trim_end_matches(|character: char| character.is_ascii_digit() || character == '.');
+    INTERPRETERS.contains(&name) || INTERPRETERS.contains(&base)
+}
+
+/// Whether what a call removes is something else than a string that stands there.
+fn removes_unknown(code: &str) -> bool {
+    REMOVING_CALLS.iter().any(|call| {
+        code.match_indices(call).any(|(at, _)| {
+            let after = code.get(at + call.len()..).unwrap_or_default();
+            // `fs.rm(` has its parenthesis already; a name that isn't called is imported or defined.
+            let value = match after.trim_start().strip_prefix('(') {
+                Some(value) => value,
+                None if call.ends_with('(') => after,
+                None => return false,
+            };
+            !value.trim_start().starts_with(['\'', '"', '`', '[', '('])
+        })
+    })
+}
+
+/// The inline code in a command's words and in what it is fed.
+pub(super) fn code(part: &Part) -> Vec<Code> {
+    // `yarn node -e …`: an interpreter can stand behind any program.
+    let interprets = |argv: &Vec<Argument>| {
+        argv.first().is_some_and(may_hold_code)
+            || !takes_messages(argv) && argv.iter().skip(1).any(may_hold_code)
+    };
+    if part.read_only.is_yes() || !part.all_effective.iter().any(interprets) {
+        return Vec::new();
+    }
+    let words = part
+        .all_effective
+        .iter()
+        .flat_map(|argv| argv.iter().skip(1))
+        .map(Argument::text)
+        .filter(|text| text.contains(['(', '\'', '"', ' ', '<']));
+    words
+        .chain(part.fed_texts.iter().map(String::as_str))
+        .map(|text| {
+            let strings = quoted_texts(text);
+            let folders = REMOVING_CALLS.iter().any(|call| text.contains(call));
+            let (either, either_unknown) = removes_either(text);
+            Code {
+                removes: folders || either,
+                removes_unknown: either_unknown
+                    || (folders || either) && HOME_WORDS.iter().any(|word| text.contains(word))
+                    || folders && strings.is_empty()
+                    || removes_unknown(text),
+                strings,
+                links: text.contains("ymlink") || text.contains("link("),
+                changes: CHANGING_WORDS.iter().any(|word| text.contains(word)),
+            }
+        })
+        .collect()
+}
+
+/// The strings of inline code that could name files.
+pub(super) fn names_in_code(part: &Part) -> Vec<String> {
+    code(part)
+        .into_iter()
+        .flat_map(|code| code.strings)
+        .filter(|text| text.len() <= 4096 && !text.contains(['\n', '\0']))
+        .take(64)
+        .collect()
+}
+
+/// The quoted strings of a text, as most languages write them.
+pub(super) fn quoted_texts(code: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut open: Option<(char, String)> = None;
+    let mut characters = code.chars();
+    while let Some(character) = characters.next() {
+        match (&mut open, character) {
+            (None, '\'' | '"' | '`') => open = Some((character, String::new())),
+            (None, _) => {}
+            (Some((quote, text)), _) if character == *quote => {
+                if !text.is_empty() {
+                    found.push(std::mem::take(text));
+                }
+                open = None;
+            }
+            (Some((_, text)), '\\') => text.extend(characters.next()),
+            (Some((_, text)), other) => text.push(other),
+        }
+    }
+    found
+}
