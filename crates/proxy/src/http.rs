@@ -54,15 +54,17 @@ pub(crate) fn parse(head: &[u8]) -> Result<Request, BadRequest> {
         headers,
     } = read(head)?;
     if method == "CONNECT" {
-        let (host, port) = authority(target, None)?;
-        check_host(&headers, &host, port, 443)?;
+        let (host, port) = authority(target)?;
+        let port = port.ok_or(BadRequest("there is no port"))?;
+        check_host(&headers, &host, port)?;
         return Ok(Request::Connect { host, port });
     }
     let rest = strip_scheme(target).ok_or(BadRequest("the target is not an absolute http URL"))?;
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (name, path) = rest.split_at(end);
-    let (host, port) = authority(name, Some(80))?;
-    check_host(&headers, &host, port, 80)?;
+    let (host, port) = authority(name)?;
+    let port = port.unwrap_or(80);
+    check_host(&headers, &host, port)?;
     let Body::Length(body) = body_of(&headers)? else {
         return Err(BadRequest(
             "a body without a length is not forwarded; use https",
@@ -129,7 +131,7 @@ pub(crate) fn parse_inner<'a>(
     if !named("host") {
         return Err(BadRequest("there is no Host header"));
     }
-    check_host(&headers, host, port, 443)?;
+    check_host(&headers, host, port)?;
     let (body, upgrades) = (body_of(&headers)?, named("upgrade"));
     Ok(Inner {
         first: format!("{method} {target} HTTP/1.1\r\n"),
@@ -201,8 +203,8 @@ fn headers<'a>(
     Ok(headers)
 }
 
-/// A host with its port. No user, no path, nothing else.
-fn authority(text: &str, default: Option<u16>) -> Result<(Host, u16), BadRequest> {
+/// A host, and its port if it has one. No user, no path, nothing else.
+fn authority(text: &str) -> Result<(Host, Option<u16>), BadRequest> {
     let wrong = BadRequest("the host is neither a name nor an address");
     if text.contains('@') {
         return Err(BadRequest("the address has a user in it"));
@@ -211,9 +213,10 @@ fn authority(text: &str, default: Option<u16>) -> Result<(Host, u16), BadRequest
         Some((host, port)) if !text.ends_with(']') => {
             let digits = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
             let port = port.parse().ok().filter(|port| digits && *port > 0);
-            (host, port.ok_or(BadRequest("the port is not a number"))?)
+            let port: u16 = port.ok_or(BadRequest("the port is not a number"))?;
+            (host, Some(port))
         }
-        _ => (text, default.ok_or(BadRequest("there is no port"))?),
+        _ => (text, None),
     };
     // Without brackets, a colon in the host could be the port's.
     if host.contains(':') && !host.starts_with('[') {
@@ -223,12 +226,7 @@ fn authority(text: &str, default: Option<u16>) -> Result<(Host, u16), BadRequest
 }
 
 /// The `Host` header, if there is one, must name what is asked for.
-fn check_host(
-    headers: &[(&str, &str)],
-    host: &Host,
-    port: u16,
-    default: u16,
-) -> Result<(), BadRequest> {
+fn check_host(headers: &[(&str, &str)], host: &Host, port: u16) -> Result<(), BadRequest> {
     let named: Vec<&str> = headers
         .iter()
         .filter(|(name, _)| name.eq_ignore_ascii_case("host"))
@@ -237,10 +235,9 @@ fn check_host(
     match named.as_slice() {
         [] => Ok(()),
         [value] => {
-            let (named, named_port) = authority(value, Some(default))?;
+            let (named, named_port) = authority(value)?;
             // A tunnel's header often leaves the port out.
-            let fits = named == *host && (named_port == port || !value.contains(':'));
-            if fits {
+            if named == *host && named_port.is_none_or(|named| named == port) {
                 Ok(())
             } else {
                 Err(BadRequest("the Host header names another host"))

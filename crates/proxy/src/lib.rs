@@ -18,6 +18,8 @@
 mod authority;
 mod credentials;
 mod der;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 mod http;
 mod masking;
 mod reach;

@@ -1,4 +1,8 @@
 //! Connections to the proxy, from the greeting of the bridge to their end.
+//!
+//! A helper in a sandbox greets in one of two ways: for each connection of a command (`LATHE1 http NAME` or `LATHE1
+//! socks NAME`, then what the client sends), or once, with the sockets that it listens on in its own network (`LATHE1
+//! listen NAME`). Those are served from here for as long as the helper lives, and nobody copies bytes between.
 
 use crate::http::{self, LONGEST_HEAD, Request};
 use crate::reach::Unreached;
@@ -6,12 +10,14 @@ use crate::socks::{self, Answer};
 use crate::terminate::{self, Route};
 use crate::{Shared, Wanted};
 use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{
-    AsyncBufReadExt as _, AsyncRead, AsyncReadExt, AsyncWriteExt, copy_bidirectional_with_sizes,
+    AsyncBufReadExt as _, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, Interest,
+    copy_bidirectional_with_sizes,
 };
-use tokio::net::{TcpStream, UnixListener, UnixStream};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::JoinSet;
 
 /// How much is copied at once.
@@ -41,29 +47,114 @@ pub(crate) async fn listen(listener: UnixListener, shared: Arc<Shared>) {
     }
 }
 
-async fn serve(mut stream: UnixStream, shared: &Shared) -> io::Result<()> {
-    let greeting = tokio::time::timeout(HEAD_LIMIT, read_until(&mut stream, b"\n", 512)).await??;
-    let greeting = String::from_utf8_lossy(&greeting).into_owned();
+/// A client: the helper's unix socket, or a connection in the sandbox's own network.
+trait Duplex: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Duplex for S {}
+type Client = Box<dyn Duplex>;
+
+async fn serve(mut stream: UnixStream, shared: &Arc<Shared>) -> io::Result<()> {
+    let greeting = tokio::time::timeout(HEAD_LIMIT, async {
+        // Sockets come with the first byte.
+        let (first, sockets) = first_byte(&stream).await?;
+        let rest = read_until(&mut stream, b"\n", 512).await?;
+        Ok::<_, io::Error>((first, rest, sockets))
+    });
+    let (first, rest, sockets) = greeting.await??;
+    let greeting = format!("{}{}", char::from(first), String::from_utf8_lossy(&rest));
     let mut words = greeting.trim_end().splitn(3, ' ');
     let (Some("LATHE1"), Some(kind), command) = (words.next(), words.next(), words.next()) else {
         return Err(io::Error::from(io::ErrorKind::InvalidData));
     };
-    let command = command.unwrap_or_default().to_owned();
+    let command = command.unwrap_or_default();
+    match kind {
+        "listen" => serve_sockets(stream, sockets, shared, command).await,
+        _ => serve_client(Box::new(stream), Kind::of(kind), shared, command.to_owned()).await,
+    }
+}
+
+async fn first_byte(stream: &UnixStream) -> io::Result<(u8, Vec<OwnedFd>)> {
+    let read = || lathe_sandbox::receive_sockets(stream.as_fd());
+    stream.async_io(Interest::READABLE, read).await
+}
+
+/// The protocol of a client.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Http,
+    Socks,
+}
+
+impl Kind {
+    fn of(name: &str) -> Self {
+        if name == "http" {
+            Self::Http
+        } else {
+            Self::Socks
+        }
+    }
+}
+
+/// Serves sockets that listen in the network of a sandbox, HTTP and SOCKS, until the helper that sent them is gone.
+async fn serve_sockets(
+    mut helper: UnixStream,
+    sockets: Vec<OwnedFd>,
+    shared: &Arc<Shared>,
+    command: &str,
+) -> io::Result<()> {
+    let listener = |socket: OwnedFd| {
+        let socket = std::net::TcpListener::from(socket);
+        socket.set_nonblocking(true)?;
+        TcpListener::from_std(socket)
+    };
+    let Ok([http, socks]) = <[OwnedFd; 2]>::try_from(sockets) else {
+        return Err(io::Error::from(io::ErrorKind::InvalidData));
+    };
+    let (http, socks) = (listener(http)?, listener(socks)?);
+    let mut connections = JoinSet::new();
+    let mut more = [0];
+    loop {
+        let (accepted, kind) = tokio::select! {
+            accepted = http.accept() => (accepted, Kind::Http),
+            accepted = socks.accept() => (accepted, Kind::Socks),
+            // It sends nothing else: this is its end, and that of every process in the sandbox.
+            _ = helper.read(&mut more) => return Ok(()),
+            Some(_) = connections.join_next() => continue,
+        };
+        let Ok((client, _)) = accepted else {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        let _ = client.set_nodelay(true);
+        let (shared, command) = (Arc::clone(shared), command.to_owned());
+        connections.spawn(async move {
+            let served = serve_client(Box::new(client), kind, &shared, command).await;
+            if let Err(error) = served {
+                tracing::trace!(%error, "a connection of the sandbox ended");
+            }
+        });
+    }
+}
+
+async fn serve_client(
+    mut client: Client,
+    kind: Kind,
+    shared: &Shared,
+    command: String,
+) -> io::Result<()> {
     let own = {
         let policy = shared.policy.read();
-        if kind == "http" {
-            policy.own_http_proxy
-        } else {
-            policy.own_socks_proxy
+        match kind {
+            Kind::Http => policy.own_http_proxy,
+            Kind::Socks => policy.own_socks_proxy,
         }
     };
     if let Some(port) = own {
         let mut theirs = TcpStream::connect(("127.0.0.1", port)).await?;
-        return join(&mut stream, &mut theirs).await;
+        return join(&mut client, &mut theirs).await;
     }
     match kind {
-        "http" => serve_http(stream, shared, command).await,
-        _ => serve_socks(stream, shared, command).await,
+        Kind::Http => serve_http(client, shared, command).await,
+        Kind::Socks => serve_socks(client, shared, command).await,
     }
 }
 
@@ -83,7 +174,7 @@ pub(crate) async fn read_until<R: AsyncRead + Unpin>(
     Ok(read)
 }
 
-async fn serve_http(stream: UnixStream, shared: &Shared, command: String) -> io::Result<()> {
+async fn serve_http(stream: Client, shared: &Shared, command: String) -> io::Result<()> {
     let mut stream = tokio::io::BufReader::new(stream);
     let head = tokio::time::timeout(
         HEAD_LIMIT,
@@ -131,7 +222,7 @@ async fn serve_http(stream: UnixStream, shared: &Shared, command: String) -> io:
 }
 
 async fn refuse(
-    stream: &mut tokio::io::BufReader<UnixStream>,
+    stream: &mut tokio::io::BufReader<Client>,
     status: &str,
     text: &str,
 ) -> io::Result<()> {
@@ -145,7 +236,7 @@ async fn refuse(
     stream.shutdown().await
 }
 
-async fn serve_socks(mut stream: UnixStream, shared: &Shared, command: String) -> io::Result<()> {
+async fn serve_socks(mut stream: Client, shared: &Shared, command: String) -> io::Result<()> {
     let accepted = tokio::time::timeout(HEAD_LIMIT, socks::accept(&mut stream)).await??;
     let Some((host, port)) = accepted else {
         return Ok(());
@@ -168,7 +259,7 @@ async fn serve_socks(mut stream: UnixStream, shared: &Shared, command: String) -
 
 /// Connects a client with a server; a TLS connection to a host that credentials are for is looked into.
 async fn through(
-    mut stream: tokio::io::BufReader<UnixStream>,
+    mut stream: tokio::io::BufReader<Client>,
     mut server: TcpStream,
     shared: &Shared,
     wanted: &Wanted,
@@ -201,7 +292,7 @@ async fn through(
 }
 
 /// Copies both ways until both have ended.
-async fn join<C: AsyncRead + tokio::io::AsyncWrite + Unpin>(
+async fn join<C: AsyncRead + AsyncWrite + Unpin>(
     client: &mut C,
     server: &mut TcpStream,
 ) -> io::Result<()> {

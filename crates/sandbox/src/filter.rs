@@ -20,6 +20,22 @@ pub(crate) struct Program {
 }
 
 impl Program {
+    /// The instructions as hexadecimal digits, sixteen for each, as the small helper takes them.
+    pub(crate) fn digits(&self) -> String {
+        use std::fmt::Write as _;
+        let mut digits = String::with_capacity(self.instructions.len() * 16);
+        for instruction in &self.instructions {
+            // The four fields in the order in which they lie in memory, read as one number.
+            let mut bytes = [0; 8];
+            bytes[..2].copy_from_slice(&instruction.code.to_ne_bytes());
+            bytes[2] = instruction.jt;
+            bytes[3] = instruction.jf;
+            bytes[4..].copy_from_slice(&instruction.k.to_ne_bytes());
+            let _ = write!(digits, "{:016x}", u64::from_ne_bytes(bytes));
+        }
+        digits
+    }
+
     /// Installs the filter for the calling thread. Plain system calls only.
     pub(crate) fn install(&self) -> io::Result<()> {
         let program = libc::sock_fprog {

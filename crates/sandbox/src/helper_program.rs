@@ -13,6 +13,14 @@ pub fn offer_helper() {
     OFFERED.get_or_init(|| std::env::current_exe().ok());
 }
 
+/// Hides the environment and the memory of this process from others of the same user, its own children among them:
+/// the keys that children don't get stand there. Programs that it starts are not hidden.
+#[cfg(target_os = "linux")]
+pub fn hide_process() {
+    // SAFETY: the call takes numbers. Where the kernel refuses it, everything works as before.
+    unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) };
+}
+
 /// The helper; `None` if the running program isn't one.
 #[must_use]
 pub fn helper_program() -> Option<PathBuf> {

@@ -7,7 +7,9 @@
 use crate::domains::UnixSockets;
 use crate::mounts::{self, HELPER, Needs, PROXY_SOCKET};
 use crate::overlay;
-use crate::sandbox_policy::SandboxPolicy;
+use crate::sandbox_policy::{FilterOptions, SandboxPolicy};
+#[cfg(target_os = "linux")]
+use crate::small_helper;
 use crate::state::State;
 use crate::stubs::Stubs;
 use crate::tier::{Status, Tier, find_bubblewrap};
@@ -47,6 +49,8 @@ pub struct Sandbox {
     state: Mutex<Option<Arc<State>>>,
     /// The namespace with the caches, by the folders that it was made for.
     caches: Mutex<Option<Caches>>,
+    /// The file with the small helper, if it works here. Set by the probe.
+    small_helper: OnceLock<PathBuf>,
 }
 
 #[derive(Debug)]
@@ -116,6 +120,7 @@ impl Sandbox {
             status: OnceLock::new(),
             state: Mutex::default(),
             caches: Mutex::default(),
+            small_helper: OnceLock::new(),
         }
     }
 
@@ -242,10 +247,43 @@ impl Sandbox {
         // The helper too: a program that isn't one (an embedder) has no sandbox.
         words.extend(["--tmpfs", "/run", "--ro-bind"].map(Into::into));
         words.push(self.options.helper.clone().into_os_string());
-        words.extend([HELPER, "--", HELPER, HELPER_WORD, "--inside", "--internet"].map(Into::into));
-        words.extend(["--", "/bin/true"].map(Into::into));
-        run::succeeds(&words)
+        words.push(HELPER.into());
+        let mut with_our_binary = words.clone();
+        with_our_binary
+            .extend(["--", HELPER, HELPER_WORD, "--inside", "--internet"].map(Into::into));
+        with_our_binary.extend(["--", "/bin/true"].map(Into::into));
+        run::succeeds(&with_our_binary)?;
+        self.try_small_helper(words);
+        Ok(())
     }
+
+    /// Tries the small helper, behind the words that make the sandbox. It is not needed, only faster.
+    #[cfg(target_os = "linux")]
+    fn try_small_helper(&self, mut words: Vec<OsString>) {
+        use crate::mounts::SMALL_HELPER;
+        let policy = SandboxPolicy::default();
+        let filter = filter_options(&policy, Tier::Bubblewrap);
+        let restrictions = small_helper::words(&policy, filter, false, None);
+        let (Some(restrictions), Ok(state)) = (restrictions, self.state()) else {
+            return;
+        };
+        let path = state.folder().join("start");
+        if let Err(error) = small_helper::write(&path) {
+            tracing::debug!(%error, "the small helper can't be written");
+            return;
+        }
+        words.extend(["--ro-bind".into(), path.clone().into_os_string()]);
+        words.extend([SMALL_HELPER, "--"].map(OsString::from));
+        words.extend(restrictions);
+        words.extend(["--", "/bin/true"].map(OsString::from));
+        match run::succeeds(&words) {
+            Ok(()) => drop(self.small_helper.set(path)),
+            Err(error) => tracing::debug!(%error, "the small helper doesn't work here"),
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn try_small_helper(&self, _words: Vec<OsString>) {}
 
     fn try_namespaces(&self) -> Result<(), ProbeError> {
         let mut words = vec![self.options.helper.clone().into_os_string()];
@@ -305,7 +343,6 @@ impl Sandbox {
         let mut stubs = Stubs::new(state.folder());
         let mut words;
         let mut entry = None;
-        let privileges = Privileges::needed(policy);
         match status.tier {
             Tier::Seatbelt => {
                 words = crate::seatbelt::words(policy, &state.temporary());
@@ -315,29 +352,12 @@ impl Sandbox {
                     self.options.helper.clone().into_os_string(),
                     HELPER_WORD.into(),
                 ];
-                words.extend(bounds(policy, status.tier, privileges));
+                words.extend(bounds(policy, status.tier, Privileges::needed(policy)));
                 words.extend(readable(policy, request, &self.options, &state));
             }
             Tier::Bubblewrap | Tier::Namespaces => {
                 entry = self.cache_namespace(&policy.caches, &state);
-                let inside = status.tier == Tier::Bubblewrap;
-                let needs = Needs {
-                    files: request.files,
-                    helper: Some(self.options.helper.as_path()),
-                    proxy: request.proxy.map(|(socket, _)| socket),
-                    caches: entry.is_some(),
-                };
-                let plan = mounts::plan(policy, &state, &needs, &mut stubs)
-                    .map_err(SandboxError::Protect)?;
-                words = if let (true, Some(program)) = (inside, &status.bubblewrap) {
-                    self.bubblewrap_words(program, &plan, privileges, request)
-                } else {
-                    self.namespace_words(&plan, privileges, request)
-                };
-                words.extend(bounds(policy, status.tier, privileges));
-                if let Some((_, name)) = request.proxy {
-                    words.extend(["--bridge", PROXY_SOCKET, "--name", name].map(OsString::from));
-                }
+                (words, stubs) = self.namespaced(policy, request, &state, entry.is_some())?;
             }
         }
         if status.tier != Tier::Seatbelt {
@@ -358,28 +378,78 @@ impl Sandbox {
         })
     }
 
-    fn bubblewrap_words(
+    /// The words of a tier with namespaces, up to the end of the helper's own, and the stand-ins.
+    fn namespaced(
         &self,
-        program: &Path,
-        plan: &[mounts::Mount],
-        privileges: Privileges,
+        policy: &SandboxPolicy,
         request: &Request<'_>,
-    ) -> Vec<OsString> {
-        let mut words = vec![program.as_os_str().to_owned()];
-        words.extend(
-            isolation(privileges, !request.terminal)
-                .into_iter()
-                .map(Into::into),
-        );
-        words.extend(["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"].map(Into::into));
-        for file in ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus"] {
-            words.extend(["--ro-bind-try", file, file].map(Into::into));
+        state: &State,
+        caches: bool,
+    ) -> Result<(Vec<OsString>, Stubs), SandboxError> {
+        let status = self.status();
+        let privileges = Privileges::needed(policy);
+        let mut stubs = Stubs::new(state.folder());
+        let bubblewrap = match (status.tier, &status.bubblewrap) {
+            (Tier::Bubblewrap, Some(program)) => Some(program),
+            _ => None,
+        };
+        let small = self.small_words(policy, request, privileges);
+        let needs = Needs {
+            files: request.files,
+            // Beside the small helper only ssh needs ours, to get to the proxy.
+            helper: (small.is_none() || request.proxy.is_some())
+                .then_some(self.options.helper.as_path()),
+            small_helper: small
+                .as_ref()
+                .and_then(|_| self.small_helper.get().map(PathBuf::as_path)),
+            proxy: request.proxy.map(|(socket, _)| socket),
+            caches,
+        };
+        let plan =
+            mounts::plan(policy, state, &needs, &mut stubs).map_err(SandboxError::Protect)?;
+        let mut words = match bubblewrap {
+            Some(program) => bubblewrap_words(program, &plan, privileges, request),
+            None => self.namespace_words(&plan, privileges, request),
+        };
+        if let Some(small) = small {
+            words.extend(small);
+            return Ok((words, stubs));
         }
-        words.extend(mounts::bubblewrap_arguments(plan));
-        words.push("--chdir".into());
-        words.push(request.directory.into());
-        words.extend(["--", HELPER, HELPER_WORD, "--inside"].map(Into::into));
-        words
+        if bubblewrap.is_some() {
+            words.extend([HELPER, HELPER_WORD, "--inside"].map(OsString::from));
+        }
+        words.extend(bounds(policy, status.tier, privileges));
+        if let Some((_, name)) = request.proxy {
+            words.extend(["--bridge", PROXY_SOCKET, "--name", name].map(OsString::from));
+        }
+        Ok((words, stubs))
+    }
+
+    /// The words of the small helper; `None` where it isn't used.
+    #[cfg(target_os = "linux")]
+    fn small_words(
+        &self,
+        policy: &SandboxPolicy,
+        request: &Request<'_>,
+        privileges: Privileges,
+    ) -> Option<Vec<OsString>> {
+        let tier = self.status().tier;
+        self.small_helper
+            .get()
+            .filter(|_| tier == Tier::Bubblewrap)?;
+        let name = request.proxy.map(|(_, name)| name);
+        let root = privileges == Privileges::Root;
+        small_helper::words(policy, filter_options(policy, tier), root, name)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn small_words(
+        &self,
+        _policy: &SandboxPolicy,
+        _request: &Request<'_>,
+        _privileges: Privileges,
+    ) -> Option<Vec<OsString>> {
+        None
     }
 
     fn namespace_words(
@@ -403,6 +473,30 @@ impl Sandbox {
             request.directory.into(),
         ]
     }
+}
+
+/// The words for bubblewrap: what is isolated, and what is mounted. The helper follows.
+fn bubblewrap_words(
+    program: &Path,
+    plan: &[mounts::Mount],
+    privileges: Privileges,
+    request: &Request<'_>,
+) -> Vec<OsString> {
+    let mut words = vec![program.as_os_str().to_owned()];
+    words.extend(
+        isolation(privileges, !request.terminal)
+            .into_iter()
+            .map(Into::into),
+    );
+    words.extend(["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"].map(Into::into));
+    for file in ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus"] {
+        words.extend(["--ro-bind-try", file, file].map(Into::into));
+    }
+    words.extend(mounts::bubblewrap_arguments(plan));
+    words.push("--chdir".into());
+    words.push(request.directory.into());
+    words.push("--".into());
+    words
 }
 
 /// Why a probe failed.
@@ -471,25 +565,21 @@ fn isolation(privileges: Privileges, new_session: bool) -> Vec<&'static str> {
     words
 }
 
-/// The restrictions by the helper.
-fn bounds(policy: &SandboxPolicy, tier: Tier, privileges: Privileges) -> Vec<OsString> {
-    let mut words: Vec<OsString> = Vec::new();
-    let own_network = tier != Tier::Landlock;
-    if own_network {
-        words.push("--internet".into());
-    } else {
-        words.push("--shared-system".into());
+/// The calls that a policy allows in a tier.
+fn filter_options(policy: &SandboxPolicy, tier: Tier) -> FilterOptions {
+    let shared_system = tier == Tier::Landlock;
+    FilterOptions {
+        internet: !shared_system,
+        unix: policy.network.unix_sockets != UnixSockets::None,
+        no_listening: policy.network.no_listening,
+        shared_system,
     }
-    if policy.network.unix_sockets != UnixSockets::None {
-        words.push("--unix-sockets".into());
-    }
-    if policy.network.no_listening {
-        words.push("--no-listening".into());
-    }
-    if privileges == Privileges::Root {
-        words.push("--root".into());
-    }
+}
+
+/// The limits of a policy, as words of either helper.
+pub(crate) fn limits(policy: &SandboxPolicy) -> Vec<OsString> {
     let limits = policy.limits;
+    let mut words: Vec<OsString> = Vec::new();
     for (name, value) in [
         ("--processes", limits.processes),
         ("--memory", limits.memory),
@@ -499,7 +589,30 @@ fn bounds(policy: &SandboxPolicy, tier: Tier, privileges: Privileges) -> Vec<OsS
             words.extend([name.into(), OsString::from(value.to_string())]);
         }
     }
-    let caches: &[PathBuf] = if own_network { &policy.caches } else { &[] };
+    words
+}
+
+/// The restrictions by our own binary as the helper.
+fn bounds(policy: &SandboxPolicy, tier: Tier, privileges: Privileges) -> Vec<OsString> {
+    let filter = filter_options(policy, tier);
+    let mut words: Vec<OsString> = Vec::new();
+    for (name, is_set) in [
+        ("--internet", filter.internet),
+        ("--shared-system", filter.shared_system),
+        ("--unix-sockets", filter.unix),
+        ("--no-listening", filter.no_listening),
+        ("--root", privileges == Privileges::Root),
+    ] {
+        if is_set {
+            words.push(name.into());
+        }
+    }
+    words.extend(limits(policy));
+    let caches: &[PathBuf] = if filter.shared_system {
+        &[]
+    } else {
+        &policy.caches
+    };
     for path in policy.writable.iter().chain(caches) {
         words.extend(["--write".into(), path.clone().into_os_string()]);
     }

@@ -12,7 +12,7 @@
 //!
 //! Every other command runs in the [`Sandbox`] of its session, if there is one: [`SandboxPolicy`] says what it may
 //! do, [`Sandbox::wrap`] turns that into words before the command, and [`helper`] is what our own binary does as one
-//! of them. [`violations`] tells what the sandbox refused.
+//! of them, unless the small helper (`src/small`) does it in less time. [`violations`] tells what the sandbox refused.
 //!
 //! This crate decides nothing: who is confined, and to what, is the caller's policy. Start with
 //! [`ReadOnlyPolicy`] and [`SandboxPolicy`].
@@ -29,6 +29,7 @@ mod launch;
 mod mounts;
 mod overlay;
 mod policy;
+mod receive;
 #[cfg(target_os = "linux")]
 mod rules;
 mod run;
@@ -36,6 +37,8 @@ mod run;
 mod sandbox_filter;
 mod sandbox_policy;
 pub mod seatbelt;
+#[cfg(target_os = "linux")]
+mod small_helper;
 mod state;
 mod stubs;
 mod system;
@@ -47,6 +50,8 @@ pub use domains::{
     Host, HostRule, HostRuleError, HostVerdict, NetworkPolicy, UnixSockets, is_private,
 };
 pub use git::{Repository, repository};
+#[cfg(target_os = "linux")]
+pub use helper_program::hide_process;
 pub use helper_program::{helper_program, offer_helper};
 #[cfg(target_os = "linux")]
 pub use inner::helper;
@@ -56,6 +61,7 @@ pub use launch::{
 };
 pub use mounts::AUTHORITIES;
 pub use policy::ReadOnlyPolicy;
+pub use receive::receive_sockets;
 pub use sandbox_policy::{
     Absent, CredentialPlace, CredentialSource, Masked, Protected, Refusal, ResourceLimits,
     SandboxPolicy,

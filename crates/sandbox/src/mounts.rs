@@ -19,6 +19,8 @@ pub(crate) const PROXY_SOCKET: &str = "/run/lathe/proxy";
 pub const AUTHORITIES: &str = "/run/lathe/authorities.pem";
 /// Where the helper is in a sandbox.
 pub(crate) const HELPER: &str = "/run/lathe/helper";
+/// Where the small helper is, if it starts the command.
+pub(crate) const SMALL_HELPER: &str = "/run/lathe/start";
 
 /// One thing that is mounted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,8 +63,9 @@ impl Mount {
 pub(crate) struct Needs<'a> {
     /// Files outside that it must be able to read, wherever they are.
     pub(crate) files: &'a [PathBuf],
-    /// The helper, and the socket of the proxy.
+    /// The helper, the small one, and the socket of the proxy.
     pub(crate) helper: Option<&'a Path>,
+    pub(crate) small_helper: Option<&'a Path>,
     pub(crate) proxy: Option<&'a Path>,
     /// Whether changes of caches are kept apart, so that caches can be written.
     pub(crate) caches: bool,
@@ -162,16 +165,24 @@ pub(crate) fn plan(
     entries.sort_by_key(|mount| depth(mount.place()));
     mounts.extend(entries);
     mounts.extend(sealed);
-    for (from, to) in [(needs.helper, HELPER), (needs.proxy, PROXY_SOCKET)] {
-        if let Some(from) = from {
-            mounts.push(Mount::Bind {
-                from: from.to_path_buf(),
-                to: to.into(),
-                writable: false,
-            });
-        }
-    }
+    mounts.extend(helpers(needs));
     Ok(mounts)
+}
+
+/// The programs and the socket that every command finds in its `/run`.
+fn helpers(needs: &Needs<'_>) -> impl Iterator<Item = Mount> {
+    let places = [
+        (needs.helper, HELPER),
+        (needs.small_helper, SMALL_HELPER),
+        (needs.proxy, PROXY_SOCKET),
+    ];
+    places.into_iter().filter_map(|(from, to)| {
+        Some(Mount::Bind {
+            from: from?.to_path_buf(),
+            to: to.into(),
+            writable: false,
+        })
+    })
 }
 
 /// Lets what is mounted in hidden folders be reached. Gives the ends of that.

@@ -142,6 +142,24 @@ pub(crate) fn sandboxed(files: &crate::inner::Files) -> Result<OwnedFd, Confinem
     finish(ruleset)
 }
 
+/// The rights that the rules of [`sandboxed`] are made of, as far as this kernel knows them: those of folders, those of
+/// files, and the scopes. `None` without Landlock.
+pub(crate) fn of_this_kernel() -> Option<[u64; 3]> {
+    let known = match landlock_version() {
+        0 => return None,
+        1 => ABI::V1,
+        2 => ABI::V2,
+        3 => ABI::V3,
+        4 => ABI::V4,
+        5 => ABI::V5,
+        _ => NEWEST,
+    };
+    let of_folders = AccessFs::from_write(NEWEST) & AccessFs::from_all(known);
+    let of_files = of_folders & AccessFs::from_file(NEWEST);
+    let scopes = Scope::from_all(known);
+    Some([of_folders.bits(), of_files.bits(), scopes.bits()])
+}
+
 /// The rules of a sandbox without mounts: what is hidden is left out of what can be read.
 pub(crate) fn sandboxed_alone(files: &crate::inner::Files) -> Result<OwnedFd, ConfinementError> {
     let ruleset = handle(AccessFs::from_all(NEWEST))?;

@@ -9,19 +9,7 @@ use crate::filter::{
     FIRST_ARGUMENT, Instruction, Program, SECOND_ARGUMENT, TYPES_FOR_THE_USER, Then, beginning,
     encode, number,
 };
-
-/// The differences between sandboxes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct FilterOptions {
-    /// Sockets of the internet, in a network namespace of the sandbox's own.
-    pub(crate) internet: bool,
-    /// Unix sockets by path.
-    pub(crate) unix: bool,
-    /// Listening is refused.
-    pub(crate) no_listening: bool,
-    /// There are no namespaces: what is shared with everybody else is refused too.
-    pub(crate) shared_system: bool,
-}
+use crate::sandbox_policy::FilterOptions;
 
 /// Queues and shared memory that without an own namespace belong to everybody.
 const REFUSED_IF_SHARED: &[libc::c_long] = &[

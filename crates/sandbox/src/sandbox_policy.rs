@@ -222,6 +222,19 @@ fn is_free(path: &Path) -> bool {
         .any(|free| path.starts_with(free))
 }
 
+/// The differences between the seccomp filters of sandboxes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct FilterOptions {
+    /// Sockets of the internet, in a network namespace of the sandbox's own.
+    pub(crate) internet: bool,
+    /// Unix sockets by path.
+    pub(crate) unix: bool,
+    /// Listening is refused.
+    pub(crate) no_listening: bool,
+    /// There are no namespaces: what is shared with everybody else is refused too.
+    pub(crate) shared_system: bool,
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;

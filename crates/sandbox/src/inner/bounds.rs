@@ -93,8 +93,14 @@ fn limit_all(task: &Task) -> io::Result<()> {
     Ok(())
 }
 
+/// The number of a limit, which every C library types in its own way.
+#[cfg(target_env = "gnu")]
+type Resource = libc::__rlimit_resource_t;
+#[cfg(not(target_env = "gnu"))]
+type Resource = libc::c_int;
+
 /// Lowers a limit; one that is lower already stays.
-fn limit(resource: libc::__rlimit_resource_t, value: u64) -> io::Result<()> {
+fn limit(resource: Resource, value: u64) -> io::Result<()> {
     let mut now = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,

@@ -1,4 +1,5 @@
-//! The helper: what our own binary does between the start of a sandbox and the command in it.
+//! The helper: what our own binary does between the start of a sandbox and the command in it. Behind bubblewrap the
+//! small helper (`src/small`) takes its place where it works.
 //!
 //! Outside in: namespaces (unless bubblewrap made them), then the bridge to the proxy, then limits, Landlock and
 //! seccomp, then the command. The order matters: a process under Landlock can't make namespaces, and the bridge
@@ -11,7 +12,7 @@ mod namespace;
 
 use crate::launch::HELPER_FAILED;
 use crate::mounts::{self, Mount};
-use crate::sandbox_filter::FilterOptions;
+use crate::sandbox_policy::FilterOptions;
 use std::ffi::{CString, OsString};
 use std::io::{self, Write as _};
 use std::os::fd::RawFd;
@@ -85,9 +86,22 @@ pub fn helper(words: impl Iterator<Item = OsString>) -> i32 {
         None => carry_out(&task),
     });
     outcome.unwrap_or_else(|error| {
-        let _ = writeln!(io::stderr(), "lathe sandbox: {error}");
+        let text = printable(&error.to_string());
+        let _ = writeln!(io::stderr(), "lathe sandbox: {text}");
         HELPER_FAILED
     })
+}
+
+/// A text whose names can't control a terminal.
+fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\'' | '"' | '\\' => shown.push(character),
+            other => shown.extend(other.escape_debug()),
+        }
+    }
+    shown
 }
 
 fn parse(mut words: impl Iterator<Item = OsString>) -> Result<Task, InnerError> {

@@ -303,6 +303,9 @@ fn own_processes() -> io::Result<()> {
     Ok(())
 }
 
+/// The kernel's `SIOCSIFFLAGS`; C libraries have it with different types.
+const SET_INTERFACE_FLAGS: libc::Ioctl = 0x8914;
+
 /// Switches the loopback on: a new network has it, but off.
 fn loopback_up() -> io::Result<()> {
     // SAFETY: a socket of ours that is closed again; the request is initialised, and valid for the calls.
@@ -315,7 +318,7 @@ fn loopback_up() -> io::Result<()> {
         request.ifr_name[0] = b'l'.cast_signed();
         request.ifr_name[1] = b'o'.cast_signed();
         request.ifr_ifru.ifru_flags = i16::try_from(libc::IFF_UP | libc::IFF_RUNNING).unwrap_or(1);
-        let result = libc::ioctl(socket, libc::SIOCSIFFLAGS, &raw const request);
+        let result = libc::ioctl(socket, SET_INTERFACE_FLAGS, &raw const request);
         let error = io::Error::last_os_error();
         libc::close(socket);
         if result == 0 { Ok(()) } else { Err(error) }
