@@ -1,6 +1,7 @@
 //! From what the API said to which [`ModelError`] it is. Pure; the one place that reads the API's
 //! sentences.
 
+use crate::classify_foreign;
 use crate::error::{ApiFailure, BlockPosition, ModelError};
 use serde_json::Value;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -80,6 +81,10 @@ pub(crate) fn classified(failure: ApiFailure) -> ModelError {
     });
     let message = failure.message.to_lowercase();
     let overloaded = status == 529 || kind == "overloaded_error";
+    // Servers of other families speak this API too, and say it in their own words.
+    if !overloaded && status != 429 && classify_foreign::is_too_long(kind, &message) {
+        return classify_foreign::too_long(failure, &message);
+    }
     let failure = Box::new(failure);
     if overloaded {
         return ModelError::Overloaded(failure);
@@ -99,22 +104,6 @@ pub(crate) fn classified(failure: ApiFailure) -> ModelError {
 
 pub(crate) fn bad_request(status: u16, message: &str, failure: Box<ApiFailure>) -> ModelError {
     let at = position(message);
-    if message.contains("prompt is too long") {
-        let (tokens, limit) = comparison(message).unzip();
-        return ModelError::PromptTooLong {
-            failure,
-            tokens,
-            limit,
-        };
-    }
-    if message.contains("exceed context limit") || message.contains("exceeds the context window") {
-        let (tokens, limit) = comparison(message).unzip();
-        return ModelError::PromptTooLong {
-            failure,
-            tokens,
-            limit,
-        };
-    }
     if message.contains("credit balance") {
         return ModelError::Billing(failure);
     }

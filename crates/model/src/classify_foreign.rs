@@ -120,7 +120,7 @@ const TOO_LONG: [&str; 16] = [
     "longer than the model's context length",
 ];
 
-fn is_too_long(kind: &str, message: &str) -> bool {
+pub(crate) fn is_too_long(kind: &str, message: &str) -> bool {
     if message.contains("please wait") || message.contains("per minute") {
         return false;
     }
@@ -142,12 +142,7 @@ fn foreign(mut failure: ApiFailure) -> ModelError {
     let kind = failure.kind.clone().unwrap_or_default();
     let message = failure.message.to_lowercase();
     if is_too_long(&kind, &message) {
-        let (tokens, limit) = sizes(&message);
-        return ModelError::PromptTooLong {
-            failure: Box::new(failure),
-            tokens,
-            limit,
-        };
+        return too_long(failure, &message);
     }
     let resets_far = message.contains("resets in") && message.contains("day");
     let no_money = NO_MONEY.contains(&kind.as_str())
@@ -247,6 +242,16 @@ fn by_kind(
         "model_not_found" | "ResourceNotFoundException" => ModelError::ModelNotFound(failure),
         _ => return Err(failure),
     })
+}
+
+/// A prompt that is too long, with the numbers that the sentence names.
+pub(crate) fn too_long(failure: ApiFailure, message: &str) -> ModelError {
+    let (tokens, limit) = sizes(message);
+    ModelError::PromptTooLong {
+        failure: Box::new(failure),
+        tokens,
+        limit,
+    }
 }
 
 /// How many tokens there are and may be, as far as a sentence says it.

@@ -5,10 +5,12 @@
 //! doesn't answer.
 
 use crate::providers::{Kind, ModelFacts, ProviderEntry};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use lathe_net::{ClientOptions, Network, Reach};
 use lathe_settings::schema::PriceSettings;
 use reqwest::Client;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use url::Url;
 
@@ -16,6 +18,8 @@ use url::Url;
 pub const LOCAL_LIMIT: Duration = Duration::from_millis(300);
 /// How long one elsewhere may take.
 pub const REMOTE_LIMIT: Duration = Duration::from_secs(5);
+/// The most pages of a list that are read.
+const MOST_PAGES: usize = 20;
 /// The window of Ollama where nobody said another one.
 const OLLAMA_WINDOW: u64 = 4096;
 
@@ -28,17 +32,13 @@ pub struct Discovered {
     pub warnings: Vec<String>,
 }
 
-/// Asks one provider; `None` if it doesn't answer in time, or there is no way to ask.
-pub async fn ask(
+/// Asks one provider, whose variables are filled in; `None` if it doesn't answer in time, or there is no way to ask.
+pub(crate) async fn ask(
     entry: &ProviderEntry,
     key: Option<&str>,
     network: &Network,
+    limit: Duration,
 ) -> Option<Discovered> {
-    let limit = if entry.is_local() {
-        LOCAL_LIMIT
-    } else {
-        REMOTE_LIMIT
-    };
     let asking = ask_now(entry, key, network);
     tokio::time::timeout(limit, asking).await.ok().flatten()
 }
@@ -59,6 +59,8 @@ async fn ask_now(
         base,
         key: key.map(str::to_owned),
         kind: entry.kind,
+        headers: own_headers(entry),
+        query: entry.query.clone(),
     };
     match entry.kind {
         // Some speak other families, too.
@@ -73,6 +75,22 @@ struct Asking {
     base: Url,
     key: Option<String>,
     kind: Kind,
+    /// The user's headers and parameters.
+    headers: HeaderMap,
+    query: BTreeMap<String, String>,
+}
+
+/// The headers of a declaration: a gateway wants them on every request.
+fn own_headers(entry: &ProviderEntry) -> HeaderMap {
+    let headers = entry.headers.iter().filter(|(_, value)| !value.is_empty());
+    headers
+        .filter_map(|(name, value)| {
+            let name = HeaderName::try_from(name.as_str()).ok()?;
+            let mut value = HeaderValue::try_from(value.as_str()).ok()?;
+            value.set_sensitive(true);
+            Some((name, value))
+        })
+        .collect()
 }
 
 impl Asking {
@@ -87,7 +105,7 @@ impl Asking {
                 _ => request.bearer_auth(key),
             };
         }
-        let response = request.send().await.ok()?;
+        let response = request.headers(self.headers.clone()).send().await.ok()?;
         if !response.status().is_success() {
             return None;
         }
@@ -109,17 +127,32 @@ impl Asking {
             path.push_str("/v1");
         }
         url.set_path(&format!("{path}/models"));
+        if !self.query.is_empty() {
+            url.query_pairs_mut().extend_pairs(&self.query);
+        }
         url
     }
 
     /// The models, as every server of these families lists them.
     async fn listed(&self) -> Option<Discovered> {
-        let value = self.get(self.models_url()).await?;
-        let list = value["data"].as_array().or(value["models"].as_array())?;
-        Some(Discovered {
-            models: list.iter().filter_map(listed_model).collect(),
-            warnings: Vec::new(),
-        })
+        let mut found = Discovered::default();
+        let mut url = self.models_url();
+        for page in 0..MOST_PAGES {
+            let Some(value) = self.get(url).await else {
+                return (page > 0).then_some(found);
+            };
+            let list = value["data"].as_array().or(value["models"].as_array());
+            let Some(list) = list.filter(|list| page == 0 || !list.is_empty()) else {
+                return (page > 0).then_some(found);
+            };
+            found.models.extend(list.iter().filter_map(listed_model));
+            let Some((name, place)) = next_page(&value) else {
+                break;
+            };
+            url = self.models_url();
+            url.query_pairs_mut().append_pair(name, place);
+        }
+        Some(found)
     }
 
     async fn local(&self) -> Option<Discovered> {
@@ -160,12 +193,11 @@ impl Asking {
                 .find(|model| model["name"] == name.as_str())
                 .and_then(|model| model["context_length"].as_u64());
             let facts = ollama_model(&shown.unwrap_or_default(), in_use);
-            if facts
-                .context_window
-                .is_some_and(|window| window <= OLLAMA_WINDOW)
+            if let Some(window) = facts.context_window
+                && window <= OLLAMA_WINDOW
             {
                 found.warnings.push(format!(
-                    "{name}: Ollama uses a window of {OLLAMA_WINDOW} tokens and cuts off the rest silently; start it with OLLAMA_CONTEXT_LENGTH=32768, or set num_ctx in a Modelfile"
+                    "{name}: Ollama uses a window of {window} tokens and cuts off the rest silently; start it with OLLAMA_CONTEXT_LENGTH=32768, or set num_ctx in a Modelfile"
                 ));
             }
             found.models.push((name, facts));
@@ -177,11 +209,21 @@ impl Asking {
         let request = self
             .client
             .post(self.root("/api/show"))
+            .headers(self.headers.clone())
             .json(&json!({"model": name}));
         let response = request.send().await.ok()?;
         let body = lathe_net::body(response, 4 * 1024 * 1024).await.ok()?;
         serde_json::from_slice(&body).ok()
     }
+}
+
+/// The parameter that asks for the next page of a list: Gemini's token, or Anthropic's last id.
+fn next_page(value: &Value) -> Option<(&'static str, &str)> {
+    if let Some(token) = value["nextPageToken"].as_str().filter(|it| !it.is_empty()) {
+        return Some(("pageToken", token));
+    }
+    let last = value["last_id"].as_str()?;
+    (value["has_more"] == true).then_some(("after_id", last))
 }
 
 fn found() -> ModelFacts {

@@ -155,6 +155,8 @@ pub enum NetworkTrouble {
     NameLookup,
     /// Nobody listens there.
     Refused,
+    /// Nobody listens there, and it is this machine: waiting rarely helps.
+    NotRunning,
     /// The server's certificate isn't trusted.
     Certificate,
     /// The TLS handshake failed.
@@ -253,6 +255,7 @@ impl ModelError {
             Self::Network { trouble, .. } => match trouble {
                 NetworkTrouble::NameLookup
                 | NetworkTrouble::Refused
+                | NetworkTrouble::NotRunning
                 | NetworkTrouble::Tls
                 | NetworkTrouble::Proxy
                 | NetworkTrouble::ConnectTimeout
@@ -323,7 +326,9 @@ impl ModelError {
                 let what = match trouble {
                     NetworkTrouble::UnknownHost => "no such host",
                     NetworkTrouble::NameLookup => "the host name could not be resolved",
-                    NetworkTrouble::Refused => "the connection was refused",
+                    NetworkTrouble::Refused | NetworkTrouble::NotRunning => {
+                        "the connection was refused"
+                    }
                     NetworkTrouble::Certificate => "the server's certificate is not trusted",
                     NetworkTrouble::Tls => "the TLS handshake failed",
                     NetworkTrouble::Proxy => "the proxy did not let the request through",
@@ -397,6 +402,9 @@ impl ModelError {
                 NetworkTrouble::NameLookup => "check the network connection and the name server",
                 NetworkTrouble::Refused => {
                     "check the address (ANTHROPIC_BASE_URL, or baseUrl of the provider), and that the server runs"
+                }
+                NetworkTrouble::NotRunning => {
+                    "start the server, or check the address (ANTHROPIC_BASE_URL, or baseUrl of the provider); `lathe models` lists what runs on this machine"
                 }
                 NetworkTrouble::Certificate => {
                     "if a company proxy inspects TLS, set its CA file in NODE_EXTRA_CA_CERTS (added to the system's) or SSL_CERT_FILE (instead of them)"

@@ -62,6 +62,7 @@ mod cloud;
 pub mod discovery;
 pub mod error;
 pub mod estimate;
+mod fitting;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod gemini;

@@ -69,6 +69,12 @@ pub trait Provider: Send + Sync {
         Box::pin(std::future::ready(Ok(false)))
     }
 
+    /// Asks the server of a model for what nobody declared: the window in use, and what the model can do. A server is
+    /// asked once for each model. Gives notices for the user.
+    fn learn(&self, _model: &str) -> BoxFuture<'static, Vec<String>> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
+
     /// Notices about how requests were sent, each once.
     fn remarks(&self) -> Vec<String> {
         Vec::new()

@@ -213,7 +213,7 @@ async fn a_refused_connection_names_the_address_and_the_setting() {
         matches!(
             error,
             ModelError::Network {
-                trouble: NetworkTrouble::Refused,
+                trouble: NetworkTrouble::NotRunning,
                 ..
             }
         ),

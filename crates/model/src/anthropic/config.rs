@@ -2,6 +2,7 @@
 
 use super::credentials::KeyHelper;
 use crate::error::ModelError;
+use crate::providers::{KeySource, ProviderEntry, values};
 use lathe_net::Network;
 use lathe_settings::{Environment, Variable};
 use serde_json::{Map, Value};
@@ -10,6 +11,11 @@ use std::time::Duration;
 
 /// The address used unless another is set.
 pub const DEFAULT_BASE_URL: &str = "https://api.anthropic.com";
+
+/// The host of Anthropic's own API.
+pub(super) const PUBLIC_HOST: &str = "api.anthropic.com";
+/// The variable of the key where settings name none.
+const OWN_KEY: &str = "ANTHROPIC_API_KEY";
 
 /// How to reach the Messages API, and as whom. A plain value: nothing here has looked at the
 /// process's environment or the disk.
@@ -116,6 +122,59 @@ impl AnthropicConfig {
         }
         config.network = Network::of(environment);
         Ok(config)
+    }
+
+    /// Takes over what settings declare about the provider `anthropic`.
+    ///
+    /// # Errors
+    /// When a variable that the declaration names isn't set.
+    pub fn declare(
+        &mut self,
+        entry: &ProviderEntry,
+        environment: &Environment,
+        helper: impl Fn(&str) -> KeyHelper,
+    ) -> Result<(), ModelError> {
+        let fill = |key: &str, text: &str| {
+            values::filled(text, environment).map_err(|unset| ModelError::MissingKey {
+                message: format!("providers.{}.{key}: {unset}", entry.name),
+            })
+        };
+        if let Some(url) = entry.base_url.as_deref()
+            && url != DEFAULT_BASE_URL
+        {
+            self.base_url = fill("baseUrl", url)?;
+        }
+        for (name, value) in &entry.headers {
+            let value = fill(&format!("headers.{name}"), value)?;
+            self.headers.push((name.clone(), value));
+        }
+        for (name, value) in &entry.query {
+            let value = fill(&format!("query.{name}"), value)?;
+            self.query.push((name.clone(), value));
+        }
+        self.extra_body.extend(entry.body.clone());
+        match &entry.key {
+            KeySource::Variables(names) if names.iter().all(|name| name != OWN_KEY) => {
+                let key = names.iter().find_map(|name| environment.foreign(name));
+                self.api_key = key.map(|key| key.trim().to_owned());
+                self.auth_token = None;
+                self.key_helper = None;
+            }
+            KeySource::Helper(command) => {
+                self.api_key = None;
+                self.auth_token = None;
+                self.key_helper = Some(helper(command));
+            }
+            KeySource::Variables(_) | KeySource::None => {}
+        }
+        Ok(())
+    }
+
+    /// Whether the address is that of Anthropic's own API, which needs a key.
+    #[must_use]
+    pub fn is_public(&self) -> bool {
+        let host = url::Url::parse(self.base_url.trim());
+        host.is_ok_and(|url| url.host_str() == Some(PUBLIC_HOST))
     }
 
     /// Where the key comes from, in the words that SDK hosts know.

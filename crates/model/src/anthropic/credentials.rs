@@ -83,19 +83,6 @@ impl CredentialSource {
         Ok(both_ways(&key))
     }
 
-    /// A text without the keys that were shown: some servers repeat them.
-    pub(crate) async fn redacted(&self, mut text: String) -> String {
-        let cached = self.cached.lock().await;
-        let of_helper = cached.as_ref().map(|(key, _)| key);
-        let given = [&self.given.api_key, &self.given.bearer];
-        for key in given.into_iter().flatten().chain(of_helper) {
-            if key.len() >= 6 && text.contains(key.as_str()) {
-                text = text.replace(key.as_str(), "[key]");
-            }
-        }
-        text
-    }
-
     /// Asks the helper again after a refusal; `false` without one.
     pub(crate) async fn refresh(&self) -> Result<bool, ModelError> {
         let Some(helper) = &self.helper else {

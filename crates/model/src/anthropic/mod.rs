@@ -9,10 +9,12 @@ pub mod config;
 pub(crate) mod credentials;
 pub(crate) mod events;
 pub(crate) mod gather;
+mod headers;
 pub(crate) mod transport;
 
 pub use config::{AnthropicConfig, DEFAULT_BASE_URL};
 pub use credentials::{KeyHelper, KeyHelperError};
+pub(crate) use headers::user_agent;
 
 use crate::body::{Purpose, RequestBody};
 use crate::classify::{self, Refusal};
@@ -20,12 +22,13 @@ use crate::error::{ApiFailure, ModelError, Origin};
 use crate::provider::{Provider, ResponseStream, Transfer};
 use crate::request::{ModelRequest, StaleThinking};
 use bytes::Bytes;
-use credentials::{CredentialSource, Credentials};
+use credentials::CredentialSource;
 use events::Unusable;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, StreamExt};
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, USER_AGENT};
-use http::{HeaderName, HeaderValue};
+use headers::{Headers, Telling};
+use http::HeaderValue;
+use http::header::CONTENT_LENGTH;
 use lathe_net::sse::SseDecoder;
 use lathe_protocol::stream::StreamPiece;
 use reqwest::{Client, Response};
@@ -35,7 +38,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use url::Url;
 
-const API_VERSION: &str = "2023-06-01";
 /// Lets a request say what happens to reasoning that doesn't fit its conversation.
 const THINKING_BINDING_BETA: &str = "thinking-binding-controls-2026-08-01";
 /// The largest request that the public API takes.
@@ -55,7 +57,7 @@ struct Inner {
     client: Client,
     messages: Url,
     count_tokens: Url,
-    headers: HeaderMap,
+    headers: Headers,
     betas: Vec<String>,
     without_experiments: bool,
     extra_body: Map<String, Value>,
@@ -95,7 +97,7 @@ impl AnthropicProvider {
         };
         let messages = address("messages")?;
         let count_tokens = address("messages/count_tokens")?;
-        let is_public_api = messages.host_str() == Some("api.anthropic.com");
+        let is_public_api = messages.host_str() == Some(config::PUBLIC_HOST);
         let client = transport::client(config, &messages)?;
         let proxy = config.network.proxies.variable_for(&messages);
         Ok(Self {
@@ -103,7 +105,7 @@ impl AnthropicProvider {
                 client,
                 messages,
                 count_tokens,
-                headers: fixed_headers(config)?,
+                headers: Headers::new(config, name)?,
                 betas: config.betas.clone(),
                 without_experiments: config.without_experiments,
                 extra_body: config.extra_body.clone(),
@@ -146,13 +148,15 @@ impl Provider for AnthropicProvider {
         let request = &*self.adapted(request);
         let body = RequestBody::messages_api(request, purpose);
         let betas = needed_betas(request);
+        let model = request.model.clone();
         Box::pin(async move {
             let url = &provider.inner.messages;
-            let response = provider.send(url, &body, &betas, transfer).await?;
+            let sent = provider.send(url, &body, &model, &betas, transfer).await;
+            let (response, telling) = sent?;
             let request_id = header(&response, "request-id").map(str::to_owned);
             let events = match content_kind(&response) {
-                ContentKind::Events => decoded(response, url.clone(), request_id.clone()),
-                ContentKind::Json => whole(response, url.clone()),
+                ContentKind::Events => decoded(response, url.clone(), request_id.clone(), telling),
+                ContentKind::Json => whole(response, url.clone(), telling),
                 ContentKind::Other(kind) => {
                     return Err(ModelError::Protocol {
                         url: transport::shown(url),
@@ -169,9 +173,11 @@ impl Provider for AnthropicProvider {
         let request = &*self.adapted(request);
         let body = RequestBody::messages_api(request, Purpose::CountTokens);
         let betas = needed_betas(request);
+        let model = request.model.clone();
         Box::pin(async move {
             let url = &provider.inner.count_tokens;
-            let response = provider.send(url, &body, &betas, Transfer::Whole).await?;
+            let sent = provider.send(url, &body, &model, &betas, Transfer::Whole);
+            let (response, _) = sent.await?;
             let bytes = read_all(response, url, MAX_ERROR_BYTES).await?;
             let value: Option<Value> = serde_json::from_slice(&bytes).ok();
             value
@@ -217,9 +223,10 @@ impl AnthropicProvider {
         &self,
         url: &Url,
         body: &RequestBody,
+        model: &str,
         betas: &[String],
         transfer: Transfer,
-    ) -> Result<Response, ModelError> {
+    ) -> Result<(Response, Telling), ModelError> {
         self.check_credentials()?;
         let inner = &self.inner;
         if inner.is_public_api && body.length() > MAX_REQUEST_BYTES {
@@ -227,17 +234,17 @@ impl AnthropicProvider {
             // a lost connection and would be tried again and again.
             return Err(too_large(body.length()));
         }
-        let mut headers = inner.headers.clone();
-        show(&inner.credentials.current().await?, &mut headers)?;
-        add_betas(&mut headers, inner.betas.iter().chain(betas))?;
         let accept = match transfer {
             Transfer::Streaming => "text/event-stream",
             Transfer::Whole => "application/json",
         };
-        headers.insert(ACCEPT, HeaderValue::from_static(accept));
+        let credentials = inner.credentials.current().await?;
+        let betas = inner.betas.iter().chain(betas);
+        let mut headers = inner.headers.of_request(&credentials, betas, accept)?;
+        let telling = Telling::new(&inner.headers, &credentials, inner.origin(model, url));
         // A length makes the body one piece for gateways that don't take chunked requests.
         headers.insert(CONTENT_LENGTH, HeaderValue::from(body.length()));
-        tracing::debug!(%url, bytes = body.length(), ?transfer, "sending a model request");
+        tracing::debug!(url = %transport::shown(url), bytes = body.length(), ?transfer, "sending a model request");
         let chunks = body.chunks().map(Ok::<Bytes, std::convert::Infallible>);
         let response = inner
             .client
@@ -249,32 +256,31 @@ impl AnthropicProvider {
             .map_err(|error| transport::network_error(&error, url, inner.proxy))?;
         let status = response.status();
         if status.is_success() {
-            return Ok(response);
+            return Ok((response, telling));
         }
         if status.is_redirection() {
-            let target = header(&response, "location")
-                .unwrap_or("another address")
-                .to_owned();
-            return Err(ModelError::Protocol {
+            let target = header(&response, "location").unwrap_or("another address");
+            let setting = match inner.name.as_str() {
+                crate::providers::ANTHROPIC => "ANTHROPIC_BASE_URL".to_owned(),
+                name => format!("providers.{name}.baseUrl"),
+            };
+            return Err(telling.told(ModelError::Protocol {
                 url: transport::shown(url),
-                message: format!("it redirects to {target}; set ANTHROPIC_BASE_URL to that server"),
-            });
+                message: format!("it redirects to {target}; set {setting} to that server"),
+            }));
         }
-        let mut error = refusal(response).await;
-        if let Some(failure) = error.failure_mut() {
-            failure.message = inner
-                .credentials
-                .redacted(std::mem::take(&mut failure.message))
-                .await;
-            if inner.name != crate::providers::ANTHROPIC {
-                failure.origin = Some(Box::new(Origin {
-                    model: inner.name.clone(),
-                    url: transport::shown(url),
-                    key: format!("the key of the provider {}", inner.name),
-                }));
-            }
-        }
-        Err(error)
+        Err(telling.told(refusal(response).await))
+    }
+}
+
+impl Inner {
+    /// The origin to name in errors, for another provider than that of the `ANTHROPIC_*` variables.
+    fn origin(&self, model: &str, url: &Url) -> Option<Origin> {
+        (self.name != crate::providers::ANTHROPIC).then(|| Origin {
+            model: format!("{}/{model}", self.name),
+            url: transport::shown(url),
+            key: format!("the key of the provider {}", self.name),
+        })
     }
 }
 
@@ -369,6 +375,7 @@ struct Decoding {
     decoder: SseDecoder,
     url: Url,
     request_id: Option<String>,
+    telling: Telling,
     /// The connection gave its last byte.
     drained: bool,
     /// Nothing more is given out.
@@ -380,12 +387,14 @@ fn decoded(
     response: Response,
     url: Url,
     request_id: Option<String>,
+    telling: Telling,
 ) -> BoxStream<'static, Result<StreamPiece, ModelError>> {
     let decoding = Decoding {
         chunks: gather::Gathering::new(response.bytes_stream().boxed()),
         decoder: SseDecoder::default(),
         url,
         request_id,
+        telling,
         drained: false,
         finished: false,
     };
@@ -437,12 +446,16 @@ impl Decoding {
 
     fn end(&mut self, error: ModelError) -> Option<Result<StreamPiece, ModelError>> {
         self.finished = true;
-        Some(Err(error))
+        Some(Err(self.telling.told(error)))
     }
 }
 
 /// A whole response as the events that a stream would have sent.
-fn whole(response: Response, url: Url) -> BoxStream<'static, Result<StreamPiece, ModelError>> {
+fn whole(
+    response: Response,
+    url: Url,
+    telling: Telling,
+) -> BoxStream<'static, Result<StreamPiece, ModelError>> {
     let events = async move {
         let outcome = async {
             let bytes = read_all(response, &url, MAX_RESPONSE_BYTES).await?;
@@ -455,54 +468,11 @@ fn whole(response: Response, url: Url) -> BoxStream<'static, Result<StreamPiece,
         };
         let items: VecDeque<Result<StreamPiece, ModelError>> = match outcome.await {
             Ok(events) => events.into_iter().map(Ok).collect(),
-            Err(error) => VecDeque::from([Err(error)]),
+            Err(error) => VecDeque::from([Err(telling.told(error))]),
         };
         stream::iter(items)
     };
     stream::once(events).flatten().boxed()
-}
-
-/// The headers that are the same for every request.
-fn fixed_headers(config: &AnthropicConfig) -> Result<HeaderMap, ModelError> {
-    let mut headers = HeaderMap::new();
-    headers.insert("anthropic-version", HeaderValue::from_static(API_VERSION));
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(USER_AGENT, user_agent(config.client_app.as_deref()));
-    for (name, value) in &config.headers {
-        let wrong = |what: &str| ModelError::Configuration {
-            message: format!("ANTHROPIC_CUSTOM_HEADERS: {what} of {name:?} is not allowed in HTTP"),
-        };
-        let key = HeaderName::try_from(name.as_str()).map_err(|_| wrong("the name"))?;
-        let mut value = HeaderValue::try_from(value.as_str()).map_err(|_| wrong("the value"))?;
-        value.set_sensitive(true);
-        headers.insert(key, value);
-    }
-    Ok(headers)
-}
-
-pub(crate) fn user_agent(client_app: Option<&str>) -> HeaderValue {
-    const OWN: &str = concat!("lathe/", env!("CARGO_PKG_VERSION"));
-    client_app
-        .and_then(|app| HeaderValue::try_from(format!("{OWN} ({app})")).ok())
-        .unwrap_or_else(|| HeaderValue::from_static(OWN))
-}
-
-fn show(credentials: &Credentials, headers: &mut HeaderMap) -> Result<(), ModelError> {
-    // The value itself is never repeated in a message.
-    let secret = |text: String| {
-        let mut value = HeaderValue::try_from(text).map_err(|_| ModelError::Configuration {
-            message: "the API key contains characters that can't be sent (a line break or a non-ASCII character)".to_owned(),
-        })?;
-        value.set_sensitive(true);
-        Ok::<HeaderValue, ModelError>(value)
-    };
-    if let Some(key) = &credentials.api_key {
-        headers.insert("x-api-key", secret(key.clone())?);
-    }
-    if let Some(token) = &credentials.bearer {
-        headers.insert(AUTHORIZATION, secret(format!("Bearer {token}"))?);
-    }
-    Ok(())
 }
 
 /// The beta features that a request names, and those that its fields need.
@@ -515,33 +485,4 @@ pub(crate) fn needed_betas(request: &ModelRequest) -> Vec<String> {
         betas.push(THINKING_BINDING_BETA.to_owned());
     }
     betas
-}
-
-fn add_betas<'a>(
-    headers: &mut HeaderMap,
-    betas: impl Iterator<Item = &'a String>,
-) -> Result<(), ModelError> {
-    // A beta header among the custom ones is used too.
-    let own = headers
-        .get("anthropic-beta")
-        .and_then(|value| value.to_str().ok())
-        .map(str::to_owned);
-    let mut names: Vec<&str> = own
-        .iter()
-        .flat_map(|text| text.split(','))
-        .map(str::trim)
-        .collect();
-    for beta in betas {
-        if !names.contains(&beta.as_str()) {
-            names.push(beta);
-        }
-    }
-    if names.is_empty() {
-        return Ok(());
-    }
-    let value = HeaderValue::try_from(names.join(",")).map_err(|_| ModelError::Configuration {
-        message: "a beta name contains characters that can't be sent".to_owned(),
-    })?;
-    headers.insert("anthropic-beta", value);
-    Ok(())
 }

@@ -60,7 +60,11 @@ pub(crate) fn network_error(error: &reqwest::Error, url: &Url, proxy: Option<&st
     } else if any(is_proxy_trouble) {
         NetworkTrouble::Proxy
     } else if has_kind(error, std::io::ErrorKind::ConnectionRefused) {
-        NetworkTrouble::Refused
+        if lathe_net::is_loopback(url) {
+            NetworkTrouble::NotRunning
+        } else {
+            NetworkTrouble::Refused
+        }
     } else if error.is_connect() && error.is_timeout() {
         NetworkTrouble::ConnectTimeout
     } else if is_tls_trouble(error) {
@@ -74,6 +78,7 @@ pub(crate) fn network_error(error: &reqwest::Error, url: &Url, proxy: Option<&st
             NetworkTrouble::NameLookup
                 | NetworkTrouble::UnknownHost
                 | NetworkTrouble::Refused
+                | NetworkTrouble::NotRunning
                 | NetworkTrouble::ConnectTimeout
         )
     {

@@ -479,9 +479,7 @@ impl Catalog {
             .or_else(|| tables::find(&self.models, reference.provider, reference.model))
             .or_else(|| tables::built_in(reference.provider, reference.model))
             .or_else(|| self.find(reference.model));
-        if reference.provider == crate::providers::ANTHROPIC
-            && !entry.models.contains_key(reference.model)
-        {
+        if reference.provider == crate::providers::ANTHROPIC && !entry.knows(reference.model) {
             return (found.cloned().unwrap_or_default(), found.is_some());
         }
         let facts = entry.facts(reference.model);

@@ -14,7 +14,9 @@ use crate::wire::{Prepared, Translator};
 use base64::Engine as _;
 use bytes::Bytes;
 use lathe_net::sse::SseEvent;
+use serde::Deserialize;
 use serde_json::{Value, json};
+use std::borrow::Cow;
 
 /// A cloud.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,14 +85,24 @@ impl Translator for OnCloud {
             body: RequestBody::of_parts(parts),
             decoder: Box::new(CloudDecoder {
                 frames: (self.cloud == Cloud::Bedrock && streaming).then(FrameDecoder::default),
+                began: false,
             }),
         })
     }
 }
 
+/// The payload of a frame: an event in base64. Beside it there may be padding.
+#[derive(Deserialize)]
+struct Payload<'a> {
+    #[serde(borrow, default)]
+    bytes: Option<Cow<'a, str>>,
+}
+
 /// Reads events of the Messages API, in frames or not.
 struct CloudDecoder {
     frames: Option<FrameDecoder>,
+    /// Whether anything came.
+    began: bool,
 }
 
 impl CloudDecoder {
@@ -148,6 +160,11 @@ impl Decode for CloudDecoder {
     }
 
     fn frames(&mut self, bytes: &[u8], out: &mut Emitter) -> Option<Result<(), Unusable>> {
+        // A frame begins with its length, whose first byte is small: a document or a page begins with something else.
+        let is_first = !std::mem::replace(&mut self.began, true);
+        if is_first && bytes.first().is_some_and(|byte| *byte > 1) {
+            self.frames = None;
+        }
         let frames = self.frames.as_mut()?;
         frames.push(bytes);
         loop {
@@ -170,14 +187,14 @@ impl Decode for CloudDecoder {
                     &error,
                 ))));
             }
-            let payload: Value = match serde_json::from_slice(&frame.payload) {
+            let payload: Payload<'_> = match serde_json::from_slice(&frame.payload) {
                 Ok(payload) => payload,
                 Err(error) => return Some(Err(error.into())),
             };
-            let Some(bytes) = payload["bytes"].as_str() else {
+            let Some(bytes) = payload.bytes else {
                 continue;
             };
-            let decoded = base64::engine::general_purpose::STANDARD.decode(bytes);
+            let decoded = base64::engine::general_purpose::STANDARD.decode(bytes.as_bytes());
             let Ok(decoded) = decoded else {
                 let message = "an event is not base64".to_owned();
                 return Some(Err(Unusable::Malformed(message)));

@@ -10,7 +10,10 @@ use crate::wire::emit::Emitter;
 use lathe_protocol::content::FOLLOWS_WORDS;
 use lathe_protocol::message::StopReason;
 use lathe_protocol::usage::Usage;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Reads one response.
@@ -28,7 +31,96 @@ pub(super) struct GeminiDecoder {
     done: bool,
 }
 
+/// A chunk with one piece of words and nothing else, as nearly every chunk is. Anything more is read the careful way.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Quick<'a> {
+    #[serde(borrow)]
+    candidates: [QuickCandidate<'a>; 1],
+    #[serde(default)]
+    usage_metadata: Option<Counts>,
+    #[serde(borrow, default)]
+    response_id: Cow<'a, str>,
+    #[serde(default, rename = "modelVersion")]
+    _version: IgnoredAny,
+    #[serde(default, rename = "createTime")]
+    _time: IgnoredAny,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct QuickCandidate<'a> {
+    #[serde(borrow)]
+    content: QuickContent<'a>,
+    #[serde(default, rename = "index")]
+    _index: IgnoredAny,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct QuickContent<'a> {
+    #[serde(borrow)]
+    parts: [QuickPart<'a>; 1],
+    #[serde(default, rename = "role")]
+    _role: IgnoredAny,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct QuickPart<'a> {
+    #[serde(borrow)]
+    text: Cow<'a, str>,
+    #[serde(default)]
+    thought: bool,
+}
+
+/// How many tokens a chunk counts so far.
+#[derive(Deserialize, Default)]
+#[serde(default, rename_all = "camelCase")]
+struct Counts {
+    prompt_token_count: u64,
+    tool_use_prompt_token_count: u64,
+    cached_content_token_count: u64,
+    candidates_token_count: u64,
+    thoughts_token_count: u64,
+}
+
+impl Counts {
+    fn usage(&self) -> Usage {
+        let prompt = self.prompt_token_count + self.tool_use_prompt_token_count;
+        let read = self.cached_content_token_count.min(prompt);
+        Usage {
+            input_tokens: prompt - read,
+            cache_read_input_tokens: read,
+            output_tokens: self.candidates_token_count + self.thoughts_token_count,
+            ..Usage::default()
+        }
+    }
+}
+
 impl GeminiDecoder {
+    /// Reads a chunk that is nothing but words; `false` if it is more than that.
+    fn quick(&mut self, data: &[u8], out: &mut Emitter) -> bool {
+        let Ok(chunk) = serde_json::from_slice::<Quick<'_>>(data) else {
+            return false;
+        };
+        out.start(&chunk.response_id);
+        if let Some(counts) = &chunk.usage_metadata {
+            self.usage = Some(counts.usage());
+        }
+        let Quick {
+            candidates: [candidate],
+            ..
+        } = chunk;
+        let [part] = candidate.content.parts;
+        if part.thought {
+            out.thinking(&part.text);
+        } else {
+            out.text(&part.text);
+        }
+        true
+    }
+
     pub(super) fn new(names: Arc<Vec<(String, String)>>, ids: CallIds, estimate: u64) -> Self {
         Self {
             names,
@@ -159,20 +251,23 @@ impl GeminiDecoder {
 
 fn usage(value: &Value) -> Usage {
     let number = |name: &str| value[name].as_u64().unwrap_or_default();
-    let prompt = number("promptTokenCount") + number("toolUsePromptTokenCount");
-    let read = number("cachedContentTokenCount").min(prompt);
-    Usage {
-        input_tokens: prompt - read,
-        cache_read_input_tokens: read,
-        output_tokens: number("candidatesTokenCount") + number("thoughtsTokenCount"),
-        ..Usage::default()
-    }
+    let counts = Counts {
+        prompt_token_count: number("promptTokenCount"),
+        tool_use_prompt_token_count: number("toolUsePromptTokenCount"),
+        cached_content_token_count: number("cachedContentTokenCount"),
+        candidates_token_count: number("candidatesTokenCount"),
+        thoughts_token_count: number("thoughtsTokenCount"),
+    };
+    counts.usage()
 }
 
 impl Decode for GeminiDecoder {
     fn event(&mut self, _name: &[u8], data: &[u8], out: &mut Emitter) -> Result<(), Unusable> {
         let trimmed = data.trim_ascii();
         if trimmed.is_empty() || trimmed == b"[DONE]" || self.done {
+            return Ok(());
+        }
+        if self.quick(trimmed, out) {
             return Ok(());
         }
         match serde_json::from_slice(trimmed)? {

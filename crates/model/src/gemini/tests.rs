@@ -213,3 +213,42 @@ fn the_providers_own_search_is_asked_for_and_its_sources_are_results() {
     assert_eq!(results["content"].as_array().unwrap().len(), 1);
     assert_eq!(results["content"][0]["title"], "A");
 }
+
+#[test]
+fn words_are_read_the_quick_way_and_the_same() {
+    let read = |more: Value| {
+        let chunk = |parts: Value| {
+            let mut chunk = json!({"candidates": [{"content": {"role": "model", "parts": parts}, "index": 0}],
+                "usageMetadata": {"promptTokenCount": 9, "cachedContentTokenCount": 4, "candidatesTokenCount": 3,
+                    "promptTokensDetails": [{"modality": "TEXT", "tokenCount": 9}]},
+                "modelVersion": "m", "responseId": "r1"});
+            for (name, value) in more.as_object().unwrap() {
+                chunk[name] = value.clone();
+            }
+            format!("data: {chunk}\n\n")
+        };
+        let end = json!({"candidates": [{"content": {"parts": []}, "finishReason": "STOP"}]});
+        let stream = chunk(json!([{"text": "I \"think\"", "thought": true}]))
+            + &chunk(json!([{"text": "wor\nds "}]))
+            + &chunk(json!([{"text": "\u{1f600}"}]))
+            + &format!("data: {end}\n\n");
+        let prepared = translator().prepare(&request("m", &[], &[]), Transfer::Streaming);
+        let mut decoder = prepared.ok().unwrap().decoder;
+        let (mut sse, mut emitter) = (lathe_net::sse::SseDecoder::default(), Emitter::new("m"));
+        sse.push(stream.as_bytes());
+        while let Ok(Some(event)) = sse.next_event() {
+            let data = event.data.unwrap_or_default();
+            assert!(decoder.event(&event.name, &data, &mut emitter).is_ok());
+        }
+        assert!(decoder.end(&mut emitter).is_ok());
+        let mut assembler = MessageAssembler::default();
+        while let Some(piece) = emitter.pop() {
+            assembler.feed(&piece.event).unwrap();
+        }
+        assembler.finish().unwrap()
+    };
+    // A field that nobody knows makes it careful.
+    let careful = read(json!({"somethingNew": 1}));
+    assert_eq!(read(json!({})), careful);
+    assert_eq!(careful.usage.cache_read_input_tokens, 4);
+}

@@ -5,8 +5,10 @@ use super::quirks::Quirks;
 use lathe_settings::schema::{
     CacheSetting, ModelSettings, PriceSettings, ProviderKind, ProviderModels, ProviderSettings,
 };
+use parking_lot::RwLock;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The protocol of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,10 +96,23 @@ pub struct ProviderEntry {
     pub body: Map<String, Value>,
     /// Region, project and profile of clouds.
     pub cloud: Cloud,
-    /// Facts about its models.
+    /// Facts about its models, from settings.
     pub models: BTreeMap<String, ModelFacts>,
+    /// Facts about its models, from the server.
+    pub found: Found,
     /// Whether settings declare it.
     pub declared: bool,
+}
+
+/// Facts that a server told. Copies of an entry share them: what is learnt in a session counts wherever its providers
+/// are known.
+#[derive(Debug, Clone, Default)]
+pub struct Found(Arc<RwLock<BTreeMap<String, ModelFacts>>>);
+
+impl PartialEq for Found {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || *self.0.read() == *other.0.read()
+    }
 }
 
 /// The account at a cloud.
@@ -208,6 +223,7 @@ impl ProviderEntry {
             body: Map::new(),
             cloud: Cloud::default(),
             models: BTreeMap::new(),
+            found: Found::default(),
             declared: false,
         }
     }
@@ -299,9 +315,37 @@ impl ProviderEntry {
         })
     }
 
-    /// Facts about a declared model; empty for others.
+    /// Facts about a model: what settings say, then what the server says; empty where nobody said anything.
     #[must_use]
     pub fn facts(&self, model: &str) -> ModelFacts {
-        self.models.get(model).cloned().unwrap_or_default()
+        let mut facts = self.models.get(model).cloned().unwrap_or_default();
+        if let Some(found) = self.found.0.read().get(model) {
+            facts.fill(found);
+        }
+        facts
+    }
+
+    /// Whether settings or the server said anything about a model.
+    #[must_use]
+    pub fn knows(&self, model: &str) -> bool {
+        self.models.contains_key(model) || self.found.0.read().contains_key(model)
+    }
+
+    /// The models that settings or the server named, with the facts about them.
+    #[must_use]
+    pub fn known(&self) -> BTreeMap<String, ModelFacts> {
+        let mut ids: Vec<String> = self.found.0.read().keys().cloned().collect();
+        ids.extend(self.models.keys().cloned());
+        ids.into_iter()
+            .map(|id| {
+                let facts = self.facts(&id);
+                (id, facts)
+            })
+            .collect()
+    }
+
+    /// Adds what the server said about a model. What settings say stays.
+    pub(super) fn discovered(&self, model: &str, facts: &ModelFacts) {
+        self.found.0.write().insert(model.to_owned(), facts.clone());
     }
 }

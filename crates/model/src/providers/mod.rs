@@ -12,7 +12,7 @@ pub mod values;
 pub use entry::{KeySource, Kind, ModelFacts, ProviderEntry};
 pub use quirks::{EffortField, Quirks, ReasoningField, of as quirks_of};
 
-use lathe_settings::schema::{ProviderSettings, Settings};
+use lathe_settings::schema::{ModelSettings, ProviderSettings, Settings};
 use lathe_settings::{Environment, Variable};
 use std::collections::BTreeMap;
 
@@ -24,6 +24,8 @@ pub const ANTHROPIC: &str = "anthropic";
 pub struct Directory {
     entries: BTreeMap<String, ProviderEntry>,
     default: String,
+    /// Names under which the default provider knows models that name none.
+    names: BTreeMap<String, String>,
 }
 
 /// A problem with the declaration of a provider.
@@ -68,6 +70,7 @@ impl Default for Directory {
         Self {
             entries: built_in::entries(),
             default: ANTHROPIC.to_owned(),
+            names: BTreeMap::new(),
         }
     }
 }
@@ -91,12 +94,18 @@ impl Directory {
             }
             foreign_keys(name, declared, &mut problems);
             match ProviderEntry::merged(name, directory.entries.get(name), declared) {
-                Ok(entry) => {
+                Ok(mut entry) => {
+                    // With a variable that isn't set it stays as it is; a request for it says so.
+                    let url = entry.base_url.as_deref();
+                    if let Some(Ok(url)) = url.map(|url| values::filled(url, environment)) {
+                        entry.base_url = Some(url);
+                    }
                     directory.entries.insert(name.clone(), entry);
                 }
                 Err(problem) => problems.push(problem),
             }
         }
+        directory.default = directory.chosen_default(environment);
         for (id, facts) in &settings.models {
             // An entry with a provider is a short name for a model of that provider.
             let reference = match &facts.provider {
@@ -105,12 +114,19 @@ impl Directory {
                 }
                 None => id.clone(),
             };
+            if let Some(name) = &facts.name
+                && directory.reference(&reference).is_none()
+            {
+                directory.names.insert(id.clone(), name.clone());
+            }
             directory.change(&reference, |known| known.merge(facts));
+            if directory.reference(&reference).is_none() {
+                directory.fit_default(id, facts);
+            }
         }
         for (id, price) in &settings.prices {
             directory.change(id, |known| known.price = Some(price.clone()));
         }
-        directory.default = directory.chosen_default(environment);
         (directory, problems)
     }
 
@@ -125,11 +141,37 @@ impl Directory {
         }
     }
 
+    /// Keeps how requests for a model of the default provider differ. Its name and its sizes are in the catalog.
+    fn fit_default(&mut self, model: &str, facts: &ModelSettings) {
+        let fitted = ModelSettings {
+            tools: facts.tools,
+            parallel_tools: facts.parallel_tools,
+            images: facts.images,
+            cache: facts.cache,
+            price: facts.price.clone(),
+            quirks: facts.quirks.clone(),
+            ..ModelSettings::default()
+        };
+        if fitted == ModelSettings::default() {
+            return;
+        }
+        if let Some(entry) = self.entries.get_mut(&self.default) {
+            let known = entry.models.entry(model.to_owned()).or_default();
+            known.merge(&fitted);
+        }
+    }
+
     fn apply_environment(&mut self, environment: &Environment) {
-        if let Some(url) = environment.get(Variable::OpenaiBaseUrl)
-            && let Some(openai) = self.entries.get_mut("openai")
-        {
-            openai.base_url = Some(url.to_owned());
+        let moved = [
+            (Variable::BaseUrl, ANTHROPIC),
+            (Variable::OpenaiBaseUrl, "openai"),
+        ];
+        for (variable, name) in moved {
+            if let Some(url) = environment.get(variable)
+                && let Some(entry) = self.entries.get_mut(name)
+            {
+                entry.base_url = Some(url.to_owned());
+            }
         }
     }
 
@@ -180,6 +222,12 @@ impl Directory {
         })
     }
 
+    /// The name under which the default provider knows a model that names none, where settings give it another.
+    #[must_use]
+    pub fn name_of(&self, model: &str) -> Option<&str> {
+        self.names.get(model).map(String::as_str)
+    }
+
     /// The id that the rest of the program uses: without the provider where that is the default one.
     #[must_use]
     pub fn canonical(&self, text: &str) -> String {
@@ -190,10 +238,9 @@ impl Directory {
     }
 
     /// Adds what a discovery learnt about a model. What settings say stays.
-    pub fn discovered(&mut self, provider: &str, model: &str, facts: &ModelFacts) {
-        if let Some(entry) = self.entries.get_mut(provider) {
-            let known = entry.models.entry(model.to_owned()).or_default();
-            known.fill(facts);
+    pub fn discovered(&self, provider: &str, model: &str, facts: &ModelFacts) {
+        if let Some(entry) = self.entries.get(provider) {
+            entry.discovered(model, facts);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Which attempts were made, and what is tried next. No I/O: an error goes in, a reaction comes out.
 
 use super::policy::{FallbackModel, RecoveryPolicy};
-use crate::error::ModelError;
+use crate::error::{ModelError, NetworkTrouble};
 use crate::provider::Transfer;
 use std::time::Duration;
 
@@ -103,11 +103,21 @@ impl Attempts {
         if asked.is_some_and(|wait| wait > self.policy.max_retry_after) {
             return self.fall_back().unwrap_or(Reaction::GiveUp);
         }
+        let is_foreign = error
+            .failure()
+            .is_some_and(|failure| failure.origin.is_some());
+        let asked = match asked {
+            Some(wait) if is_foreign => Some(wait.min(self.policy.max_foreign_wait)),
+            other => other,
+        };
         let (count, limit) = if broken {
             (
                 &mut self.stream_retries,
                 self.policy.max_stream_retries.min(self.policy.max_retries),
             )
+        } else if is_not_running(error) {
+            let limit = self.policy.max_local_retries.min(self.policy.max_retries);
+            (&mut self.retries, limit)
         } else {
             (&mut self.retries, self.policy.max_retries)
         };
@@ -140,10 +150,21 @@ impl Attempts {
     }
 }
 
+/// Whether nothing listens at an address on this machine.
+fn is_not_running(error: &ModelError) -> bool {
+    matches!(
+        error,
+        ModelError::Network {
+            trouble: NetworkTrouble::NotRunning,
+            ..
+        }
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::{ApiFailure, NetworkTrouble};
+    use crate::error::ApiFailure;
     use crate::recovery::policy::Rewrite;
     use crate::request::ModelRequest;
     use std::sync::Arc;
@@ -241,6 +262,47 @@ mod tests {
         });
         assert_eq!(waits.next(), Some(Duration::ZERO));
         assert!(waits.next() >= Some(Duration::from_millis(500)));
+    }
+
+    #[test]
+    fn another_provider_that_names_a_long_wait_is_asked_after_a_minute() {
+        let asking = |seconds| {
+            let mut failure = failure(429);
+            failure.retry_after = Some(Duration::from_secs(seconds));
+            failure.origin = Some(Box::default());
+            ModelError::RateLimited(failure)
+        };
+        let mut attempts = Attempts::new(RecoveryPolicy::default());
+        for (asked, waited) in [(7, 7), (60, 60), (61, 60), (600, 60)] {
+            let reaction = attempts.react(&asking(asked), false);
+            assert!(
+                matches!(reaction, Reaction::Retry { delay, .. } if delay == Duration::from_secs(waited)),
+                "{asked}: {reaction:?}"
+            );
+        }
+        assert!(is_final(&attempts.react(&asking(601), false)));
+    }
+
+    #[test]
+    fn a_server_that_does_not_run_on_this_machine_is_tried_three_times_more() {
+        let refused = || ModelError::Network {
+            trouble: NetworkTrouble::NotRunning,
+            url: String::new(),
+            message: String::new(),
+        };
+        let mut attempts = Attempts::new(RecoveryPolicy::default());
+        for _ in 0..3 {
+            assert!(is_retry(&attempts.react(&refused(), false)));
+        }
+        assert!(is_final(&attempts.react(&refused(), false)));
+        let mut attempts = Attempts::new(with_fallback());
+        for _ in 0..3 {
+            attempts.react(&refused(), false);
+        }
+        assert_eq!(
+            taken_over(&attempts.react(&refused(), false)),
+            Some("other")
+        );
     }
 
     #[test]

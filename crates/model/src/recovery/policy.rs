@@ -32,6 +32,8 @@ impl std::fmt::Debug for FallbackModel {
 pub struct RecoveryPolicy {
     /// Retries after refusals and lost connections.
     pub max_retries: u32,
+    /// Retries while nothing listens at an address on this machine.
+    pub max_local_retries: u32,
     /// Retries after broken streams.
     pub max_stream_retries: u32,
     /// Broken streams after which the response is asked for as a whole.
@@ -44,6 +46,8 @@ pub struct RecoveryPolicy {
     pub max_delay: Duration,
     /// The longest wait that the API may ask for; when it asks for more, the error is final.
     pub max_retry_after: Duration,
+    /// The longest wait that a server of another provider gets: their limits are often of another request.
+    pub max_foreign_wait: Duration,
     /// How long a stream may go without progress.
     pub idle_timeout: Duration,
     /// How long the API may take to accept a request, and for a whole response altogether.
@@ -56,12 +60,14 @@ impl Default for RecoveryPolicy {
     fn default() -> Self {
         Self {
             max_retries: 10,
+            max_local_retries: 3,
             max_stream_retries: 3,
             streaming_failures_before_whole: 2,
             failures_before_fallback: 3,
             base_delay: Duration::from_millis(500),
             max_delay: Duration::from_secs(32),
             max_retry_after: Duration::from_secs(600),
+            max_foreign_wait: Duration::from_secs(60),
             idle_timeout: Duration::from_secs(90),
             request_timeout: Duration::from_secs(600),
             fallbacks: Vec::new(),
@@ -95,6 +101,7 @@ impl RecoveryPolicy {
         let mut policy = Self::default();
         if let Some((_, retries)) = number(Variable::MaxRetries)? {
             policy.max_retries = u32::try_from(retries).unwrap_or(u32::MAX);
+            policy.max_local_retries = policy.max_retries;
         }
         if let Some((_, base)) = number(Variable::RetryBase)? {
             policy.base_delay = Duration::from_millis(base);

@@ -8,6 +8,7 @@ use lathe_protocol::stream::{Delta, MessageDelta, StreamEvent, StreamPiece};
 use lathe_protocol::usage::Usage;
 use serde_json::{Map, Value};
 use std::collections::VecDeque;
+use std::io::Write as _;
 
 /// The block that is being written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,7 +104,8 @@ impl Emitter {
     }
 
     fn push(&mut self, event: StreamEvent) {
-        let raw = Bytes::from(serde_json::to_vec(&event).unwrap_or_default());
+        let raw = words(&event).or_else(|| serde_json::to_vec(&event).ok());
+        let raw = Bytes::from(raw.unwrap_or_default());
         self.out.push_back(StreamPiece::new(event, raw));
     }
 
@@ -311,7 +313,55 @@ impl Emitter {
     }
 }
 
+/// The JSON of the events that nearly all of a stream consists of, written without the detour of the general way.
+fn words(event: &StreamEvent) -> Option<Vec<u8>> {
+    let StreamEvent::ContentBlockDelta { index, delta } = event else {
+        return None;
+    };
+    let (kind, field, text) = match delta {
+        Delta::TextDelta { text } => ("text_delta", "text", text),
+        Delta::ThinkingDelta { thinking } => ("thinking_delta", "thinking", thinking),
+        Delta::InputJsonDelta { partial_json } => {
+            ("input_json_delta", "partial_json", partial_json)
+        }
+        _ => return None,
+    };
+    let mut raw = Vec::with_capacity(text.len() + 112);
+    write!(
+        raw,
+        r#"{{"type":"content_block_delta","index":{index},"delta":{{"type":"{kind}","{field}":"#
+    )
+    .ok()?;
+    serde_json::to_writer(&mut raw, text).ok()?;
+    raw.extend_from_slice(b"}}");
+    Some(raw)
+}
+
 /// A fresh id of a call.
 pub(crate) fn new_call_id() -> String {
     format!("call_{:016x}{:08x}", fastrand::u64(..), fastrand::u32(..))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_the_quick_way_is_the_same_json() {
+        let text = "a \"quote\", \\ a line\nand \u{1f600}\u{7}".to_owned();
+        for delta in [
+            Delta::TextDelta { text: text.clone() },
+            Delta::ThinkingDelta {
+                thinking: text.clone(),
+            },
+            Delta::InputJsonDelta { partial_json: text },
+        ] {
+            let event = StreamEvent::ContentBlockDelta { index: 12, delta };
+            assert_eq!(
+                String::from_utf8(words(&event).unwrap()).unwrap(),
+                serde_json::to_string(&event).unwrap()
+            );
+        }
+        assert_eq!(words(&StreamEvent::MessageStop), None);
+    }
 }

@@ -4,6 +4,8 @@
 //! other. So the model of an agent, the small one and the fallback one may be served by different providers in one
 //! session. Connections are made when they are first needed.
 
+mod learning;
+
 use crate::anthropic::credentials::{CredentialSource, Credentials};
 use crate::catalog::Catalog;
 use crate::chat::{Chat, GRAMMAR};
@@ -11,6 +13,7 @@ use crate::cloud::aws::Aws;
 use crate::cloud::google::Google;
 use crate::cloud::translate::{Cloud, OnCloud};
 use crate::error::ModelError;
+use crate::fitting::Fitting;
 use crate::gemini::Gemini;
 use crate::provider::{Provider, ResponseStream, Transfer};
 use crate::providers::{ANTHROPIC, Directory, KeySource, Kind, ModelFacts, ProviderEntry, values};
@@ -52,6 +55,16 @@ pub struct Keys {
     pub aws_export: Option<String>,
 }
 
+impl Keys {
+    /// Whether a key was stored for a provider.
+    #[must_use]
+    pub fn has(&self, provider: &str) -> bool {
+        self.stored
+            .as_ref()
+            .is_some_and(|stored| stored(provider).is_some())
+    }
+}
+
 /// Sends each request to the provider of its model.
 pub struct Router {
     default: Option<Arc<dyn Provider>>,
@@ -65,6 +78,9 @@ struct Shared {
     network: lathe_net::Network,
     made: Mutex<HashMap<String, Arc<dyn Provider>>>,
     prompts: Prompts,
+    fitting: Fitting,
+    /// Models whose servers were asked about them.
+    asked: Mutex<HashSet<String>>,
     /// Models that turned out to know no tools.
     wordy: Mutex<HashSet<String>>,
 }
@@ -88,6 +104,8 @@ impl Router {
                 network: lathe_net::Network::of(environment),
                 made: Mutex::default(),
                 prompts: Prompts::default(),
+                fitting: Fitting::default(),
+                asked: Mutex::default(),
                 wordy: Mutex::default(),
             }),
         }
@@ -117,35 +135,22 @@ impl Router {
         self.shared.key_source(entry)
     }
 
-    /// The key of a provider, if it has one that needs no command.
-    #[must_use]
-    pub fn plain_key(&self, provider: &str) -> Option<String> {
-        let entry = self.shared.catalog.providers().get(provider)?;
-        match &entry.key {
-            KeySource::Variables(names) => names
-                .iter()
-                .find_map(|name| self.shared.environment.foreign(name))
-                .map(|key| key.trim().to_owned())
-                .or_else(|| self.shared.stored(provider)),
-            KeySource::None => self.shared.stored(provider),
-            KeySource::Helper(_) => None,
-        }
-    }
-
     fn located(&self, model: &str) -> Result<(Arc<dyn Provider>, Option<String>), ModelError> {
         let providers = self.shared.catalog.providers();
         let reference = providers.located(model);
+        let name = providers.name_of(model).map(str::to_owned);
         if reference.provider == ANTHROPIC
             && let Some(provider) = &self.default
         {
-            return Ok((Arc::clone(provider), None));
+            return Ok((Arc::clone(provider), name));
         }
         let made = self.shared.made.lock().get(reference.provider).cloned();
         let provider = match made {
             Some(provider) => provider,
             None => self.shared.make(providers, reference.provider)?,
         };
-        Ok((provider, Some(reference.model.to_owned())))
+        let name = name.unwrap_or_else(|| reference.model.to_owned());
+        Ok((provider, Some(name)))
     }
 }
 
@@ -251,10 +256,11 @@ impl Shared {
         match &entry.key {
             KeySource::Helper(command) => {
                 let helper = self.keys.helper.as_ref().map(|make| make(command));
+                let config = AnthropicConfig::of(&self.environment)?;
                 Ok(CredentialSource::of(
                     Credentials::default(),
                     helper,
-                    Duration::from_secs(300),
+                    config.key_helper_lifetime,
                 ))
             }
             KeySource::Variables(names) => {
@@ -540,14 +546,21 @@ impl Provider for Router {
             Ok(found) => found,
             Err(error) => return Box::pin(std::future::ready(Err(error))),
         };
-        let Some(model) = model else {
-            return provider.stream(request, transfer);
-        };
         let providers = self.shared.catalog.providers();
         let reference = providers.located(&request.model);
         let entry = providers.get(reference.provider);
+        // Of a model at the usual place nothing has to be different, unless settings say so.
+        if model.is_none() && entry.is_none_or(|entry| !entry.knows(reference.model)) {
+            return provider.stream(request, transfer);
+        }
         let facts = facts_of(&self.shared.catalog, reference.provider, reference.model);
-        let plain = rewritten(request, model, entry);
+        let mut plain = match model {
+            Some(model) => rewritten(request, model, entry),
+            None => request.clone(),
+        };
+        if entry.is_some_and(|entry| entry.kind.is_messages()) {
+            self.shared.fitting.fit(&mut plain, &facts);
+        }
         let name = request.model.clone();
         // Servers on this machine leave calls in the text, whichever protocol they speak.
         let may_be_text = entry.is_some_and(|entry| {
@@ -597,6 +610,12 @@ impl Provider for Router {
             Ok((provider, _)) => provider.refresh_credentials(request),
             Err(_) => Box::pin(std::future::ready(Ok(false))),
         }
+    }
+
+    fn learn(&self, model: &str) -> BoxFuture<'static, Vec<String>> {
+        let shared = Arc::clone(&self.shared);
+        let model = model.to_owned();
+        Box::pin(async move { shared.learn(&model).await })
     }
 
     fn remarks(&self) -> Vec<String> {
