@@ -288,9 +288,9 @@ fn with_replacements(records: &[Arc<Record>], chain: &[usize]) -> Vec<Arc<Record
         .iter()
         .enumerate()
         .filter_map(|(position, record)| match &**record {
-            Record::Fact(Fact::Replacement { tool_use_id, .. }) => {
-                Some((position, Some(tool_use_id)))
-            }
+            Record::Fact(
+                Fact::Replacement { tool_use_id, .. } | Fact::Pinned { tool_use_id, .. },
+            ) => Some((position, Some(tool_use_id))),
             // Known by its content: it holds wherever the content stands.
             Record::Fact(Fact::MediaDropped { .. }) => Some((position, None)),
             _ => None,

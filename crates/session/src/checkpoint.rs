@@ -17,7 +17,11 @@
 //! The conversation is rewound apart from this, by a [`Fact::Rewound`]; see
 //! [`crate::load::Loaded::before`].
 
+mod first;
+mod roots;
 mod state;
+
+pub use first::restore_first;
 
 use crate::blob::BlobStore;
 use crate::error::SessionError;
@@ -558,22 +562,28 @@ fn read_events(
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(failed(error)),
     };
+    let roots = roots::read(transcript)?;
     let mut input = BufReader::with_capacity(1 << 18, file);
     let wanted = format!(r#""uuid":"{prompt}""#);
     let mut line = Vec::new();
+    let mut offset = 0;
     loop {
         line.clear();
-        if input.read_until(b'\n', &mut line).map_err(failed)? == 0 {
+        let length = input.read_until(b'\n', &mut line).map_err(failed)?;
+        if length == 0 {
             return Ok(());
         }
+        offset += length as u64;
         if line.starts_with(br#"{"type":"file-history-snapshot""#) {
             if let Ok(Record::Fact(Fact::FileHistorySnapshot {
                 message_id,
                 snapshot,
                 ..
             })) = serde_json::from_slice(&line)
-                && let Ok(snapshot) = Snapshot::deserialize(&snapshot)
+                && let Ok(mut snapshot) = Snapshot::deserialize(&snapshot)
             {
+                snapshot.before = roots::mapped(&roots, offset, snapshot.before);
+                snapshot.after = roots::mapped(&roots, offset, snapshot.after);
                 take(Event::Snapshot(message_id, snapshot));
             }
         } else if line

@@ -5,7 +5,9 @@ use crate::chain::Interruption;
 use crate::checkpoint::{FileAction, FileHistory, RewindMode, RewindReport, WriteGuard};
 use crate::error::SessionError;
 use crate::export::{ExportFormat, export as export_document};
+use crate::link::{self, Verification};
 use crate::load::{Loaded, load};
+use crate::paths::SessionPaths;
 use crate::store::{Scope, SessionInfo, SessionStore, append_fact, one_line};
 use crate::writer::{TranscriptWriter, WriterOptions};
 use lathe_protocol::ids::{RecordId, SessionId};
@@ -173,7 +175,7 @@ fn size(bytes: u64) -> String {
 }
 
 /// Text cut to a number of columns.
-fn cut(text: &str, width: usize) -> String {
+pub(crate) fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
     }
@@ -212,6 +214,36 @@ pub fn show(store: &SessionStore, wanted: &str, cwd: &Path) -> Result<SessionDet
         notes: info.notes(),
         info,
     })
+}
+
+/// `sessions verify`: the session's own transcript, then those of its agents.
+///
+/// # Errors
+/// When the session isn't found or a transcript can't be read.
+pub fn verify(
+    store: &SessionStore,
+    wanted: &str,
+    cwd: &Path,
+) -> Result<Vec<Verification>, SessionError> {
+    let info = store.resolve(wanted, cwd)?;
+    let mut found = vec![link::verify(&info.path)?];
+    let folder = SessionPaths::of_transcript(&info.path).subagents();
+    let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+    let mut agents: Vec<_> = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|it| it == "jsonl"))
+        .collect();
+    agents.sort();
+    for path in agents {
+        found.push(link::verify(&path)?);
+    }
+    Ok(found)
+}
+
+/// As JSON, one array.
+#[must_use]
+pub fn verify_json(found: &[Verification]) -> String {
+    json_text(&found)
 }
 
 fn prompt_rows(loaded: &Loaded) -> Vec<PromptRow> {
@@ -319,6 +351,15 @@ pub fn show_json(detail: &SessionDetail) -> String {
     json_text(detail)
 }
 
+/// How much of a session an export shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Privacy<'a> {
+    /// Everything as it is.
+    Whole,
+    /// Without secrets, mail addresses and the path of this home folder.
+    Sanitized(Option<&'a Path>),
+}
+
 /// `sessions export`.
 ///
 /// # Errors
@@ -328,9 +369,17 @@ pub fn export(
     wanted: &str,
     cwd: &Path,
     format: ExportFormat,
+    privacy: Privacy<'_>,
 ) -> Result<String, SessionError> {
     let info = store.resolve(wanted, cwd)?;
-    Ok(export_document(&info, &load(&info.path)?, format))
+    let loaded = load(&info.path)?;
+    Ok(match privacy {
+        Privacy::Whole => export_document(&info, &loaded, format),
+        Privacy::Sanitized(home) => {
+            let (info, loaded) = crate::sanitize::sanitized(&info, &loaded, home);
+            export_document(&info, &loaded, format)
+        }
+    })
 }
 
 /// `sessions delete`: gives what was deleted.

@@ -52,6 +52,14 @@ pub enum SessionError {
         /// The process that holds it, where the system tells.
         pid: Option<u32>,
     },
+    /// The session was moved to another machine.
+    #[error("session {id} was moved to {to}; continue there, or copy it with --fork-session")]
+    Moved {
+        /// The session.
+        id: String,
+        /// Where it was moved to.
+        to: String,
+    },
     /// A record that was named is not in this session.
     #[error("session {session} has no message {record}")]
     NoSuchRecord {
@@ -134,9 +142,17 @@ impl SessionError {
                 "free some disk space; pending records are written as soon as there is room"
                     .to_owned(),
             ),
+            Self::Io { source, .. } if is_out_of_descriptors(source) => Some(
+                "raise the limit of open files (`ulimit -n`), or close other programs".to_owned(),
+            ),
             _ => None,
         }
     }
+}
+
+/// EMFILE and ENFILE: the same numbers on every system that is supported.
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(24 | 23))
 }
 
 fn session_name(path: &Path) -> String {

@@ -6,6 +6,7 @@ use lathe_protocol::content::{Content, ContentBlock};
 use lathe_protocol::record::{MessageRecord, Record, RecordKind, RecordMessage};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
+use std::path::Path;
 
 /// How to write an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +17,21 @@ pub enum ExportFormat {
     Text,
     /// One JSON object with the records as they are.
     Json,
+    /// One page for a browser: foldable, searchable, dark or light.
+    Html,
+}
+
+impl ExportFormat {
+    /// The format that a file's name asks for: Markdown unless it ends in `.json`, `.txt` or `.html`.
+    #[must_use]
+    pub fn of_file(path: &Path) -> Self {
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("json") => Self::Json,
+            Some("txt") => Self::Text,
+            Some("html" | "htm") => Self::Html,
+            _ => Self::Markdown,
+        }
+    }
 }
 
 /// Writes a session as a document.
@@ -25,6 +41,7 @@ pub fn export(info: &SessionInfo, loaded: &Loaded, format: ExportFormat) -> Stri
         ExportFormat::Json => as_json(info, loaded),
         ExportFormat::Markdown => as_document(info, loaded, &Markdown),
         ExportFormat::Text => as_document(info, loaded, &Text),
+        ExportFormat::Html => page(&as_document(info, loaded, &Html), info),
     }
 }
 
@@ -109,6 +126,73 @@ impl Style for Text {
     fn rule(&self, out: &mut String, text: &str) {
         let _ = writeln!(out, "--- {text} ---\n");
     }
+}
+
+struct Html;
+
+impl Style for Html {
+    fn title(&self, out: &mut String, title: &str) {
+        let _ = writeln!(out, "<h1>{}</h1>", escaped(title));
+    }
+
+    fn speaker(&self, out: &mut String, name: &str, time: &str) {
+        let _ = writeln!(
+            out,
+            "<h2 class=\"{}\">{} <time>{}</time></h2>",
+            name.to_lowercase(),
+            escaped(name),
+            escaped(time)
+        );
+    }
+
+    fn words(&self, out: &mut String, text: &str) {
+        let _ = writeln!(
+            out,
+            "<div class=\"words\">{}</div>",
+            escaped(text.trim_end())
+        );
+    }
+
+    fn aside(&self, out: &mut String, label: &str, text: &str, _language: &str) {
+        let first: String = text.trim().lines().next().unwrap_or_default().into();
+        let first: String = first.chars().take(80).collect();
+        let _ = writeln!(
+            out,
+            "<details><summary>{} <code>{}</code></summary><pre>{}</pre></details>",
+            escaped(label),
+            escaped(&first),
+            escaped(text.trim_end())
+        );
+    }
+
+    fn rule(&self, out: &mut String, text: &str) {
+        let _ = writeln!(out, "<hr><p class=\"rule\">{}</p>", escaped(text));
+    }
+}
+
+/// Text as it stands in HTML.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            // Nothing in a page may reorder or hide what stands beside it.
+            letter if letter.is_control() && !matches!(letter, '\n' | '\t') => {}
+            letter => out.push(letter),
+        }
+    }
+    out
+}
+
+/// The whole page: nothing is loaded from elsewhere.
+fn page(body: &str, info: &SessionInfo) -> String {
+    let title = escaped(info.title.as_deref().unwrap_or("Session"));
+    include_str!("export.html")
+        .replace("<!-- title -->", &title)
+        .replace("<!-- body -->", body)
 }
 
 fn as_document(info: &SessionInfo, loaded: &Loaded, style: &dyn Style) -> String {

@@ -26,6 +26,12 @@ pub struct Facts {
     pub model_choice: Option<(String, Option<String>)>,
     /// The system prompt that was kept since the last compaction.
     pub system_prompt: Option<Value>,
+    /// The worktree that the session is in; `null` if it left one.
+    pub worktree: Option<Value>,
+    /// The goal of the session; `null` if it ended.
+    pub goal: Option<Value>,
+    /// Where the session was moved to, if it was.
+    pub moved: Option<String>,
 }
 
 impl Facts {
@@ -60,9 +66,17 @@ impl Facts {
                 self.model_choice = Some((model.clone(), effort.clone()));
             }
             Fact::SystemPrompt { system, .. } => self.system_prompt = Some(system.clone()),
+            Fact::WorktreeState {
+                worktree_session, ..
+            } => self.worktree = Some(worktree_session.clone()),
+            Fact::Goal { goal, .. } => self.goal = Some(goal.clone()),
+            Fact::Moved { to, .. } => self.moved = Some(to.clone()),
             Fact::FileHistorySnapshot { .. }
             | Fact::Replacement { .. }
+            | Fact::Roots { .. }
             | Fact::MediaDropped { .. }
+            | Fact::Label { .. }
+            | Fact::Pinned { .. }
             | Fact::Rewound { .. } => {}
         }
     }
@@ -79,6 +93,9 @@ impl Facts {
             cost,
             todos,
             model_choice,
+            worktree,
+            goal,
+            moved,
             // What is older than the part that was read is older than a compaction.
             system_prompt: _,
         } = older;
@@ -91,6 +108,9 @@ impl Facts {
         self.cost = self.cost.take().or(cost);
         self.todos = self.todos.take().or(todos);
         self.model_choice = self.model_choice.take().or(model_choice);
+        self.worktree = self.worktree.take().or(worktree);
+        self.goal = self.goal.take().or(goal);
+        self.moved = self.moved.take().or(moved);
     }
 
     /// The title, if it has one: the user's, else the model's.
@@ -115,11 +135,17 @@ pub(crate) fn repeated_kind(record: &Record) -> Option<u8> {
         Fact::Cost { .. } => Some(5),
         Fact::TodoList { .. } => Some(6),
         Fact::ModelChoice { .. } => Some(7),
+        Fact::WorktreeState { .. } => Some(8),
+        Fact::Goal { .. } => Some(9),
+        Fact::Moved { .. } => Some(10),
         Fact::Summary { .. }
         | Fact::FileHistorySnapshot { .. }
         | Fact::Replacement { .. }
         | Fact::MediaDropped { .. }
+        | Fact::Label { .. }
+        | Fact::Pinned { .. }
         | Fact::SystemPrompt { .. }
+        | Fact::Roots { .. }
         | Fact::Rewound { .. } => None,
     }
 }

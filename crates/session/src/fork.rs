@@ -6,6 +6,7 @@
 
 use crate::chain;
 use crate::error::SessionError;
+use crate::link::linked;
 use crate::load::{Loaded, load, load_tail};
 use crate::paths::{SessionPaths, create_private_folder, write_private_file};
 use lathe_protocol::ids::{RecordId, SessionId};
@@ -50,7 +51,7 @@ pub fn fork(
         &SessionPaths::of_transcript(source).blobs(),
         &target.blobs(),
     )?;
-    write_private_file(&transcript, &lines)
+    write_private_file(&transcript, &linked(&lines))
 }
 
 fn forked_lines(
@@ -134,6 +135,20 @@ fn forked_fact(fact: &Fact, new_id: SessionId) -> Option<Fact> {
             replacement,
             session_id: new_id,
         }),
+        Fact::Pinned {
+            tool_use_id,
+            pinned,
+            ..
+        } => Some(Fact::Pinned {
+            tool_use_id,
+            pinned,
+            session_id: new_id,
+        }),
+        Fact::Label { record, label, .. } => Some(Fact::Label {
+            record,
+            label,
+            session_id: new_id,
+        }),
         Fact::MediaDropped { media, .. } => Some(Fact::MediaDropped {
             media,
             session_id: new_id,
@@ -147,6 +162,21 @@ fn forked_fact(fact: &Fact, new_id: SessionId) -> Option<Fact> {
             effort,
             session_id: new_id,
         }),
+        Fact::WorktreeState {
+            worktree_session, ..
+        } => Some(Fact::WorktreeState {
+            worktree_session,
+            session_id: new_id,
+        }),
+        Fact::Goal { goal, .. } => Some(Fact::Goal {
+            goal,
+            session_id: new_id,
+        }),
+        Fact::Roots { roots, from, .. } => Some(Fact::Roots {
+            roots,
+            from,
+            session_id: new_id,
+        }),
         fact @ Fact::FileHistorySnapshot { .. } => Some(fact),
         Fact::CustomTitle { .. }
         | Fact::AiTitle { .. }
@@ -154,6 +184,7 @@ fn forked_fact(fact: &Fact, new_id: SessionId) -> Option<Fact> {
         | Fact::LastPrompt { .. }
         | Fact::Summary { .. }
         | Fact::Rewound { .. }
+        | Fact::Moved { .. }
         | Fact::Cost { .. } => None,
     }
 }

@@ -38,6 +38,7 @@ use serde::Deserialize as _;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+pub use group::LeftOut;
 pub use media::media_keys;
 pub use view::{ResultView, UnansweredCall};
 
@@ -82,6 +83,8 @@ pub struct History {
     message_ids: HashSet<String>,
     /// Images and documents that the API refused, by digests of their content.
     dropped_media: HashSet<String>,
+    /// Results that outlive a compaction, with their words once they are no longer here.
+    pinned: Vec<(ToolUseId, Option<String>)>,
     text_bytes: usize,
     media: usize,
     /// Whether the model is another one since somebody asked what it can't read.
@@ -112,6 +115,7 @@ impl History {
             call_ids: HashSet::new(),
             message_ids: HashSet::new(),
             dropped_media: HashSet::new(),
+            pinned: Vec::new(),
             text_bytes: 0,
             media: 0,
             switched: true,
@@ -143,6 +147,11 @@ impl History {
                 self.replace_result(tool_use_id, replacement);
             }
             Record::Fact(Fact::MediaDropped { media, .. }) => self.drop_media(media),
+            Record::Fact(Fact::Pinned {
+                tool_use_id,
+                pinned,
+                ..
+            }) => self.pin(tool_use_id, *pinned),
             Record::Fact(Fact::Rewound { to, .. }) => {
                 self.rewind_to(*to);
             }
@@ -152,6 +161,7 @@ impl History {
 
     fn push_message(&mut self, record: &MessageRecord) {
         if record.is_compact_boundary() {
+            self.keep_pinned();
             self.clear();
         }
         if !self.seen.insert(record.uuid) {
@@ -318,6 +328,22 @@ impl History {
                 return;
             }
         }
+    }
+
+    fn pin(&mut self, id: &ToolUseId, pinned: bool) {
+        self.pinned.retain(|(known, _)| known != id);
+        if pinned {
+            self.pinned.push((id.clone(), None));
+        }
+    }
+
+    /// Keeps the words of pinned results that are about to go.
+    fn keep_pinned(&mut self) {
+        let mut pinned = std::mem::take(&mut self.pinned);
+        for (id, text) in &mut pinned {
+            *text = self.result_text(id).or(text.take());
+        }
+        self.pinned = pinned;
     }
 
     fn leave_out_refused(&self, block: &mut ContentBlock) {

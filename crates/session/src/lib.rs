@@ -18,6 +18,7 @@ pub mod chain;
 pub mod checkpoint;
 pub mod cleanup;
 pub mod cli;
+pub mod contents;
 pub mod error;
 pub mod export;
 pub mod facts;
@@ -25,13 +26,19 @@ pub mod fork;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 pub mod history;
+pub mod import;
+pub mod insights;
 pub mod line;
+pub mod link;
 pub mod load;
 pub mod paths;
 mod peek;
+pub mod sanitize;
 pub mod scan;
+pub mod search;
 pub mod store;
 pub mod template;
+pub mod tree;
 pub mod writer;
 
 pub use chain::Interruption;

@@ -1,6 +1,7 @@
 //! One line of a transcript: read leniently, and found from either end of a file.
 
 use crate::blob::{BLOBS_FIELD, BlobStore, put_back};
+use crate::link::LINK_FIELD;
 use crate::paths::SessionPaths;
 use lathe_protocol::ids::SessionId;
 use lathe_protocol::record::Record;
@@ -62,6 +63,10 @@ impl LineReader {
     }
 
     fn record(&mut self, mut value: Value) -> Record {
+        if let Some(fields) = value.as_object_mut() {
+            // It says where the line stands, not what the record is.
+            fields.shift_remove(LINK_FIELD);
+        }
         if value.get(BLOBS_FIELD).is_some() {
             let mut stores = vec![self.store.clone()];
             // A fork made by another program copies lines but not our stored content.

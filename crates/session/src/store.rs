@@ -53,6 +53,9 @@ pub struct SessionInfo {
     /// The session that it was forked from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<SessionId>,
+    /// Where it was moved to, if it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub moved: Option<String>,
 }
 
 /// How much of a session's notes is read.
@@ -136,9 +139,8 @@ impl SessionStore {
         SessionPaths::new(&self.config_home, cwd, session)
     }
 
-    /// Sessions, last written first.
-    #[must_use]
-    pub fn list(&self, scope: Scope<'_>, limit: Option<usize>) -> Vec<SessionInfo> {
+    /// The transcripts of a scope, last written first.
+    pub(crate) fn transcripts(&self, scope: Scope<'_>) -> Vec<PathBuf> {
         let mut files: Vec<(std::time::SystemTime, PathBuf)> = self
             .folders(scope)
             .iter()
@@ -150,10 +152,16 @@ impl SessionStore {
             .collect();
         // Same second: the name decides, so that the order is always the same.
         files.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(&other.1)));
+        files.into_iter().map(|(_, path)| path).collect()
+    }
+
+    /// Sessions, last written first.
+    #[must_use]
+    pub fn list(&self, scope: Scope<'_>, limit: Option<usize>) -> Vec<SessionInfo> {
         let mut seen = HashSet::new();
-        files
+        self.transcripts(scope)
             .iter()
-            .filter_map(|(_, path)| info(path))
+            .filter_map(|path| info(path))
             .filter(|info| seen.insert(info.id))
             .take(limit.unwrap_or(usize::MAX))
             .collect()
@@ -284,6 +292,21 @@ impl SessionStore {
         )
     }
 
+    /// Notes that a session continues elsewhere: it can't be resumed here, only forked.
+    ///
+    /// # Errors
+    /// When the transcript can't be written.
+    pub fn moved(&self, session: &SessionInfo, to: &str) -> Result<(), SessionError> {
+        append_fact(
+            &session.path,
+            Fact::Moved {
+                to: to.to_owned(),
+                at: crate::template::timestamp_now(),
+                session_id: session.id,
+            },
+        )
+    }
+
     /// The folders that hold the transcripts of a scope.
     fn folders(&self, scope: Scope<'_>) -> Vec<PathBuf> {
         let projects = projects_folder(&self.config_home);
@@ -405,6 +428,7 @@ pub fn info(path: &Path) -> Option<SessionInfo> {
         title: title(&facts, first_prompt.as_deref()),
         custom_title: facts.custom_title.clone(),
         tag: facts.tag.clone(),
+        moved: facts.moved.clone(),
         branch: Some(last.git_branch.clone()).filter(|branch| !branch.is_empty()),
         messages: edges
             .whole

@@ -77,7 +77,7 @@ impl fmt::Debug for WriterOptions {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WriteProblem {
     /// Records wait in memory because the file can't be written. Said once until it works again.
-    #[error("the transcript {} can't be written ({error}); {waiting} records wait in memory", path.display())]
+    #[error("the transcript {} can't be written ({error}); records that wait in memory: {waiting}", path.display())]
     Failing {
         /// The transcript.
         path: PathBuf,
@@ -93,7 +93,7 @@ pub enum WriteProblem {
         path: PathBuf,
     },
     /// Everything that waited is written.
-    #[error("the transcript {} is written again ({lost} records were lost)", path.display())]
+    #[error("the transcript {} is written again (lost records: {lost})", path.display())]
     Recovered {
         /// The transcript.
         path: PathBuf,

@@ -151,7 +151,7 @@ async fn inside(folder: &Path) {
     assert!(kinds[0].contains("wait in memory"), "{kinds:?}");
     assert!(kinds[1].contains("being lost"), "{kinds:?}");
     assert!(
-        kinds[2].contains(&format!("({lost} records were lost)")),
+        kinds[2].contains(&format!("(lost records: {lost})")),
         "{kinds:?}"
     );
     assert!(

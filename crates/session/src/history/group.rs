@@ -5,19 +5,40 @@ use lathe_protocol::ids::ToolUseId;
 use std::collections::HashSet;
 
 impl super::History {
-    /// How many pieces of reasoning the model can't read, because another one wrote them, so that requests lack them.
-    /// Told once after each change of the model; 0 otherwise.
-    pub fn newly_left_out(&mut self) -> usize {
+    /// Parts of the conversation that a model may not be able to have. Told once after each change of the model; nothing
+    /// otherwise.
+    pub fn newly_left_out(&mut self) -> LeftOut {
+        let mut left_out = LeftOut::default();
         if !std::mem::take(&mut self.switched) {
-            return 0;
+            return left_out;
         }
-        let spoken = self.groups.iter().flat_map(|group| &group.assistant);
-        spoken
-            .filter(|piece| {
-                matches!(&piece.kind, PieceKind::Thinking { model, .. } if !same_model(model, &self.model))
-            })
-            .count()
+        for piece in self.groups.iter().flat_map(|group| &group.assistant) {
+            match &piece.kind {
+                PieceKind::Thinking { model, .. } if !same_model(model, &self.model) => {
+                    left_out.reasoning += 1;
+                }
+                PieceKind::ServerCall { .. } => left_out.server_calls += 1,
+                _ => {}
+            }
+        }
+        let is_document = |piece: &&Piece| {
+            piece.media > 0 && memchr::memmem::find(&piece.raw, br#""type":"document""#).is_some()
+        };
+        let heard = self.groups.iter().flat_map(|group| &group.user);
+        left_out.documents = heard.filter(is_document).count();
+        left_out
     }
+}
+
+/// Parts of the conversation that not every model can have.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Pieces of reasoning that another model wrote: only that one can read them.
+    pub reasoning: usize,
+    /// Calls of tools that a provider ran on its side.
+    pub server_calls: usize,
+    /// Messages and results with documents.
+    pub documents: usize,
 }
 
 /// A message of the model and everything that follows it until the next.

@@ -121,6 +121,21 @@ impl History {
             .then(|| lathe_protocol::content::joined_text(&blocks))
     }
 
+    /// Whether a result outlives a compaction.
+    #[must_use]
+    pub fn is_pinned(&self, id: &ToolUseId) -> bool {
+        self.pinned.iter().any(|(known, _)| known == id)
+    }
+
+    /// The words of the results that outlive a compaction, oldest first.
+    #[must_use]
+    pub fn pinned_texts(&self) -> Vec<String> {
+        let texts = self.pinned.iter();
+        texts
+            .filter_map(|(id, text)| self.result_text(id).or_else(|| text.clone()))
+            .collect()
+    }
+
     /// The ids of the records taken in since the last compaction, oldest first.
     pub fn record_ids(&self) -> impl Iterator<Item = RecordId> + '_ {
         self.marks.iter().map(|mark| mark.record)

@@ -4,6 +4,7 @@ use crate::blob::{BlobStore, LINE_LIMIT, take_out};
 use crate::error::SessionError;
 use crate::facts::repeated_kind;
 use crate::line::blob_store_of;
+use crate::link::Chain;
 use crate::paths::create_private_folder;
 use crate::peek::Edges;
 use lathe_protocol::record::Record;
@@ -36,6 +37,8 @@ pub(super) struct TranscriptFile {
     /// Where our last append ended; another end means that somebody else appended.
     expected_end: u64,
     repeated: BTreeMap<u8, Repeated>,
+    /// Where the chain of lines stands.
+    chain: Chain,
 }
 
 impl TranscriptFile {
@@ -51,6 +54,7 @@ impl TranscriptFile {
                 new_entry: true,
                 expected_end: 0,
                 repeated: BTreeMap::new(),
+                chain: Chain::default(),
             }),
         }
     }
@@ -85,6 +89,7 @@ impl TranscriptFile {
                 repeated.insert(kind, Repeated { line, at });
             }
         }
+        let chain = Chain::of_file(&file).map_err(SessionError::io("read", path))?;
         Ok(Self {
             path: path.to_owned(),
             store: blob_store_of(path),
@@ -92,6 +97,7 @@ impl TranscriptFile {
             new_entry: false,
             expected_end: end,
             repeated,
+            chain,
         })
     }
 
@@ -137,11 +143,12 @@ impl TranscriptFile {
             batch.push(b'\n');
         }
         let mut facts = Vec::new();
+        let mut chain = self.chain.clone();
         for (record, line) in lines {
             if let Some(kind) = repeated_kind(record) {
                 facts.push((kind, line.to_vec(), start + batch.len() as u64));
             }
-            batch.extend_from_slice(&shortened(line, &self.store)?);
+            chain.append(&shortened(line, &self.store)?, &mut batch);
         }
         // The newest of each kind, where it will stand.
         let mut repeated: BTreeMap<u8, (Cow<'_, [u8]>, u64)> = self
@@ -158,7 +165,7 @@ impl TranscriptFile {
             let end = start + batch.len() as u64;
             if end.saturating_sub(*at) > REPEAT_AFTER {
                 *at = end;
-                batch.extend_from_slice(line);
+                chain.append(line, &mut batch);
             }
         }
         let repeated = repeated
@@ -175,6 +182,7 @@ impl TranscriptFile {
             .collect();
         append_whole(file, start, &batch).map_err(failed)?;
         self.repeated = repeated;
+        self.chain = chain;
         self.expected_end = start + batch.len() as u64;
         Ok(())
     }

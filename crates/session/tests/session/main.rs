@@ -13,6 +13,7 @@
 mod api_rules;
 mod conversation;
 mod load;
+mod looking_back;
 mod properties;
 mod store;
 mod support;

@@ -5,6 +5,7 @@ use lathe_protocol::content::ContentBlock;
 use lathe_protocol::ids::SessionId;
 use lathe_protocol::message::Message;
 use lathe_protocol::record::Fact;
+use lathe_session::cli::Privacy;
 use lathe_session::export::ExportFormat;
 use lathe_session::fork::fork;
 use lathe_session::{
@@ -433,7 +434,8 @@ fn an_export_reads_like_the_conversation() {
     let script = story();
     place.add(&script);
     let id = script.id().to_string();
-    let export = |format| cli::export(&place.store, &id, &place.cwd, format).unwrap();
+    let export =
+        |format| cli::export(&place.store, &id, &place.cwd, format, Privacy::Whole).unwrap();
     let markdown = export(ExportFormat::Markdown);
     assert!(markdown.starts_with("# Why does it fail?\n"), "{markdown}");
     assert!(
@@ -528,6 +530,7 @@ fn the_table_fits_the_terminal_and_the_json_has_everything() {
         cwd: Some("/work".into()),
         path: "/x".into(),
         forked_from: None,
+        moved: None,
     };
     let now = jiff::Timestamp::from_second(1_000_000).unwrap();
     let rows = [
