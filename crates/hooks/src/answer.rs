@@ -5,6 +5,7 @@
 //! understood never grants anything. A decision in an unknown word asks; output that is only half
 //! JSON is reported and has no other effect.
 
+use crate::sequence;
 use lathe_protocol::Extra;
 use lathe_protocol::hook::{HookEvent, HookOutput, HookPermissionDecision, HookSpecificOutput};
 use lathe_protocol::permission::PermissionReply;
@@ -189,6 +190,18 @@ impl HookOutcome {
     #[must_use]
     pub fn reloads_skills(&self) -> bool {
         self.extra.get("reloadSkills") == Some(&Value::Bool(true))
+    }
+
+    /// Notifications and titles for the user's terminal.
+    pub fn terminal_sequences(&self) -> impl Iterator<Item = &str> {
+        let sequences = self.extra.get(TERMINAL_SEQUENCES).and_then(Value::as_array);
+        sequences.into_iter().flatten().filter_map(Value::as_str)
+    }
+
+    /// Whether a refused prompt is to be left out of the message about it.
+    #[must_use]
+    pub fn hides_prompt(&self) -> bool {
+        self.extra.get("suppressOriginalPrompt") == Some(&Value::Bool(true))
     }
 
     /// Whether the hooks have no effect.
@@ -393,6 +406,9 @@ pub fn of_output(event: HookEvent, output: HookOutput) -> HookAnswer {
     }
     answer.suppress_output = output.suppress_output == Some(true);
     answer.system_message = output.system_message.or(answer.system_message);
+    let sequence = output
+        .terminal_sequence
+        .map(|text| sequence::permitted(&text));
     if let Some(specific) = output.hook_specific_output {
         if specific.hook_event_name.is_empty() || specific.hook_event_name == event.name() {
             read_specific(event, specific, &mut answer);
@@ -406,8 +422,18 @@ pub fn of_output(event: HookEvent, output: HookOutput) -> HookAnswer {
             );
         }
     }
+    if let Some(sequence) = sequence.filter(|sequence| !sequence.is_empty()) {
+        // A list, so that those of several hooks are joined.
+        let sequences = Value::Array(vec![sequence.into()]);
+        answer
+            .extra
+            .insert(TERMINAL_SEQUENCES.to_owned(), sequences);
+    }
     answer
 }
+
+/// The name of the sequences for the terminal among the further fields of an answer.
+const TERMINAL_SEQUENCES: &str = "terminalSequence";
 
 /// The default time limit of a background hook, in milliseconds.
 pub const DEFAULT_ASYNC_TIMEOUT_MS: u64 = 600_000;

@@ -102,6 +102,7 @@ pub async fn run_helper(
         deadline: Deadline::At(Instant::now() + context.limit),
         cancel: context.cancel,
         first_line: None,
+        output: process::OutputSoFar::default(),
     };
     let finished = match process::run(job).await {
         Ok(finished) => finished,

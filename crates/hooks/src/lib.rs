@@ -23,6 +23,7 @@ pub mod matcher;
 pub mod registry;
 mod remote;
 pub mod run;
+mod sequence;
 
 pub use answer::{HookAnswer, HookDecision, HookOutcome, HookPermission, HookRun, RunOutcome};
 pub use helper::{HelperError, run_helper};

@@ -531,6 +531,7 @@ pub fn empty_definition(kind: HookKind) -> HookDefinition {
         once: None,
         status_message: None,
         on_failure: None,
+        continue_on_block: None,
         extra: serde_json::Map::new(),
     }
 }

@@ -6,7 +6,7 @@ use crate::http;
 use crate::registry::{Hook, HookRegistry};
 use crate::run::{Ended, RunContext};
 use lathe_protocol::frame::HostError;
-use lathe_protocol::hook::HookInput;
+use lathe_protocol::hook::{HookEvent, HookInput};
 use lathe_settings::schema::HookKind;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -156,7 +156,18 @@ fn judged(hook: &Hook, verdict: HookVerdict) -> Ended {
     let reason = verdict
         .reason
         .unwrap_or_else(|| format!("the hook {} objected", hook.name));
-    Ended::quiet(answer::objection(hook.event, reason), RunOutcome::Blocked)
+    let mut answer = answer::objection(hook.event, reason.clone());
+    if ends_turn(hook) {
+        answer.stop = Some(reason);
+    }
+    Ended::quiet(answer, RunOutcome::Blocked)
+}
+
+/// Whether the objection of a model ends the turn. At the end of a turn it is what makes the model continue.
+fn ends_turn(hook: &Hook) -> bool {
+    let at_end = matches!(hook.event, HookEvent::Stop | HookEvent::SubagentStop);
+    let definition = &hook.definition;
+    definition.kind == HookKind::Prompt && definition.continue_on_block != Some(true) && !at_end
 }
 
 /// Finds `{"ok": …}` in what a model wrote, which may have words or a fence around it.

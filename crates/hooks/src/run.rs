@@ -2,7 +2,9 @@
 
 use crate::answer::{self, HookAnswer, HookOutcome, HookRun, RunOutcome};
 use crate::registry::{Hook, HookRegistry};
-use lathe_process::{self as process, Command, Deadline, Ending, Finished, Job, StartError};
+use lathe_process::{
+    self as process, Command, Deadline, Ending, Finished, Job, OutputSoFar, StartError,
+};
 use lathe_protocol::event::HookNotice;
 use lathe_protocol::hook::{HookEvent, HookInput, OnFailure};
 use lathe_settings::schema::HookKind;
@@ -19,6 +21,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 /// The default time limit of a hook.
 pub const DEFAULT_LIMIT: Duration = Duration::from_secs(60);
+/// How often a host hears of the output of a hook that runs.
+const PROGRESS: Duration = Duration::from_secs(1);
 /// The longest limit that a hook may ask for.
 const LONGEST_LIMIT: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -115,12 +119,55 @@ impl Ended {
     }
 }
 
+/// The output of a hook that runs, for those who follow it.
+struct Progress {
+    observer: Option<Observer>,
+    notice: (String, String, String),
+    output: OutputSoFar,
+}
+
+impl Progress {
+    fn of(hook: &Hook, job: &Job, background: &Background, context: &RunContext) -> Self {
+        let event = hook.event.name().to_owned();
+        Self {
+            observer: context.observer.clone(),
+            notice: (background.id.clone(), background.label.clone(), event),
+            output: job.output.clone(),
+        }
+    }
+
+    /// Reports what is new, as long as it is asked to.
+    async fn report(self) {
+        let Some(observer) = self.observer else {
+            return std::future::pending().await;
+        };
+        let (hook_id, hook_name, hook_event) = self.notice;
+        let mut reported = 0;
+        loop {
+            tokio::time::sleep(PROGRESS).await;
+            let printed = self.output.bytes();
+            if printed == reported {
+                continue;
+            }
+            reported = printed;
+            observer(HookNotice::Progress {
+                hook_id: hook_id.clone(),
+                hook_name: hook_name.clone(),
+                hook_event: hook_event.clone(),
+                stdout: self.output.stdout(),
+                stderr: self.output.stderr(),
+            });
+        }
+    }
+}
+
 /// Reports the end of a hook's run.
 type Reporter = Box<dyn FnOnce(HookEvent, &HookRun) + Send>;
 
 /// The parts of a run that moves to the background.
 struct Background {
     id: String,
+    label: String,
     started: Instant,
     reporter: Option<Reporter>,
 }
@@ -130,6 +177,7 @@ impl Background {
     fn take(&mut self) -> Self {
         Self {
             id: self.id.clone(),
+            label: self.label.clone(),
             started: self.started,
             reporter: self.reporter.take(),
         }
@@ -234,6 +282,7 @@ impl HookRegistry {
         });
         let mut background = Background {
             id: id.clone(),
+            label: label.to_owned(),
             started,
             reporter,
         };
@@ -293,17 +342,22 @@ impl HookRegistry {
             deadline: Deadline::Movable(deadline_watch),
             cancel: cancel.clone(),
             first_line: Some(line_sender),
+            output: OutputSoFar::default(),
         };
+        let progress = Progress::of(hook, &job, background, context);
         let mut task = AbortOnDropHandle::new(lathe_spawn::task(process::run(job)));
         if in_background {
             self.move_to_background(hook, task, cancel, deadline, background.take());
             return Ended::quiet(HookAnswer::default(), RunOutcome::Background);
         }
         let mut listening = true;
+        let progress = progress.report();
+        tokio::pin!(progress);
         loop {
             tokio::select! {
                 biased;
                 finished = &mut task => return read_finished(hook, limit, finished),
+                () = &mut progress => {}
                 line = lines.recv(), if listening => {
                     listening = false;
                     if let Some(patience) = line.as_deref().and_then(wants_background) {
@@ -330,6 +384,7 @@ impl HookRegistry {
             id,
             started,
             reporter,
+            ..
         } = background;
         let (hook, late, ending) = (Arc::clone(hook), self.late.clone(), self.ending.clone());
         let rewoken = Arc::clone(&self.rewoken);

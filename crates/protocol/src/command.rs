@@ -136,6 +136,7 @@ builtin_commands! {
     Context => local("context", "", "Show how full the context window is"),
     Cost => local("cost", "", "Show tokens used and cost").aliases(&["usage"]),
     Stats => local("stats", "", "Show session statistics"),
+    Insights => dialog("insights", "", "Show what was done and what it cost, by day, project, model and tool"),
     Config => local("config", "[key[=value]]", "View and change settings").aliases(&["settings"]),
     Model => local("model", "[name]", "Show or change the model"),
     Fallback => local("fallback", "[model|off]", "Show or change the model used when the first is overloaded"),
@@ -158,15 +159,19 @@ builtin_commands! {
     Tag => local("tag", "<tag>", "Give this session a tag"),
     Fork => dialog("fork", "", "Continue in a copy of this session").aliases(&["branch"]).when_idle(),
     Rewind => dialog("rewind", "", "Rewind to before a prompt").aliases(&["checkpoint", "undo"]).when_idle(),
+    Tree => dialog("tree", "", "Show the branches of this session, go to one, or bring one back").when_idle(),
     Diff => local("diff", "", "Show changes in the working folder").without_session(),
     Export => local("export", "[file]", "Write the conversation to a file"),
     Queue => dialog("queue", "", "Edit, reorder or remove queued prompts"),
+    Btw => dialog("btw", "<question>", "Ask beside the conversation; it does not become part of it"),
     Copy => dialog("copy", "", "Copy the last answer").without_session(),
     AddDir => local("add-dir", "<folder>", "Allow work in one more folder"),
     Cd => local("cd", "<folder>", "Change the working folder"),
     Tasks => local("tasks", "", "Show background commands and agents").aliases(&["bashes"]),
     Loop => local("loop", "[5m] <prompt>", "Repeat a prompt at an interval, or as the model paces it"),
     Loops => local("loops", "[pause|resume|delete <id>]", "List, pause or delete scheduled prompts"),
+    Goal => local("goal", "[condition|!command|clear]", "Show, set or end the goal that turns go on for"),
+    CodeReview => local("code-review", "[--base REF|--commit SHA|--uncommitted|PR|paths] [--fix]", "Review a change with several agents"),
     Todos => local("todos", "", "Show the task list").without_session(),
     Status => local("status", "", "Show session, model, folder and settings").without_session(),
     Statusline => dialog("statusline", "", "Explain how to set up a status line").without_session(),
@@ -181,6 +186,7 @@ builtin_commands! {
     Feedback => dialog("feedback", "", "Write a report to a file; nothing is sent").aliases(&["bug"]).without_session(),
     ReloadSkills => local("reload-skills", "", "Reload agents, skills and commands").hidden(),
     ReloadPlugins => local("reload-plugins", "", "Reload plugins that were installed or changed").hidden(),
+    Bg => dialog("bg", "", "Leave the terminal; the session continues in the background").aliases(&["background"]),
     Exit => dialog("exit", "", "Leave").aliases(&["quit", "q"]).without_session(),
 }
 
@@ -238,7 +244,7 @@ impl Invocation {
     }
 }
 
-/// True if a word after a slash can be the name of a command: `speckit.plan`, `5why`, `_x`, but
+/// True if a word after a slash can be the name of a command: `speckit.plan`, `5why`, `_x`, `c++`, but
 /// neither a number nor a file (`/5`, `/notes.txt`).
 fn is_typed_name(name: &str) -> bool {
     name.starts_with(|first: char| first.is_alphanumeric() || first == '_')
@@ -246,7 +252,7 @@ fn is_typed_name(name: &str) -> bool {
         && name.contains(char::is_alphabetic)
         && name
             .chars()
-            .all(|letter| letter.is_alphanumeric() || matches!(letter, ':' | '_' | '-' | '.'))
+            .all(|letter| letter.is_alphanumeric() || ":_-.+#&@=".contains(letter))
         && name
             .rsplit_once('.')
             .is_none_or(|(_, ending)| !FILE_ENDINGS.contains(&ending))
@@ -286,6 +292,9 @@ mod tests {
             "a:b.plan",
             "prüfen",
             "提交",
+            "c++",
+            "f#:check",
+            "r&d",
         ] {
             assert_eq!(read(&format!("/{name} now")), command(name, "now"));
         }

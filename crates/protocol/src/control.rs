@@ -186,6 +186,8 @@ pub enum ControlRequest {
         #[serde(default)]
         mtime: Option<f64>,
     },
+    /// Whether somebody watches what the host passes on. Frames are not held back, so nothing changes.
+    SetHasSubscribers,
     /// The cost of the session, as text.
     GetSessionCost,
     /// Files whose names fit.
@@ -264,6 +266,7 @@ impl ControlRequest {
             | Self::SetModel { .. }
             | Self::SetMaxThinkingTokens { .. }
             | Self::GetContextUsage
+            | Self::SetHasSubscribers
             | Self::GetSettings
             | Self::ListModels
             | Self::GetBinaryVersion

@@ -5,7 +5,7 @@
 
 use crate::display::Display;
 use crate::elicitation::{ElicitationReply, ElicitationRequest};
-use crate::ids::{RecordId, RequestId, SessionId, TaskId, ToolUseId};
+use crate::ids::{AgentId, RecordId, RequestId, SessionId, TaskId, ToolUseId};
 use crate::permission::{PermissionDenial, PermissionMode, PermissionReply, PermissionRequest};
 use crate::record::MessageRecord;
 use crate::stream::StreamPiece;
@@ -37,6 +37,15 @@ pub enum Event {
         /// The call of the sub-agent that it belongs to.
         parent_tool_use_id: Option<ToolUseId>,
     },
+    /// The model thinks.
+    Thinking {
+        /// How many tokens the present piece of thinking has, by estimate.
+        estimated_tokens: u64,
+        /// How many of them are new.
+        delta: u64,
+    },
+    /// The model refused to answer.
+    Refused(Refusal),
     /// A record was added to the conversation.
     Record {
         /// The record.
@@ -92,6 +101,8 @@ pub enum Event {
         request_id: RequestId,
         /// The answer that won; `None` when the question was withdrawn.
         reply: Option<PermissionReply>,
+        /// Who gave it: `terminal`, `hook`, `editor`, or the name of a client.
+        by: Option<String>,
     },
     /// A call was refused without anyone being asked.
     PermissionDenied {
@@ -101,6 +112,10 @@ pub enum Event {
         message: String,
         /// Why, in words.
         reason: String,
+        /// Why, as a kind of reason.
+        kind: &'static str,
+        /// The sub-agent that made the call.
+        agent: Option<AgentId>,
     },
     /// An MCP server asks the user something; `Op::ElicitationReply` answers.
     ElicitationRequested(Arc<ElicitationRequest>),
@@ -110,6 +125,8 @@ pub enum Event {
         request_id: RequestId,
         /// The answer; `None` when the question was withdrawn.
         reply: Option<ElicitationReply>,
+        /// Who gave it: `terminal`, or the name of a client.
+        by: Option<String>,
     },
     /// An MCP server reports that a page, which it asked the user to open, is done with.
     ElicitationCompleted {
@@ -164,7 +181,13 @@ pub enum Event {
         pre_tokens: u64,
         /// Tokens after.
         post_tokens: Option<u64>,
+        /// How long it took.
+        duration: Duration,
     },
+    /// Commands, skills or plugins were added or removed.
+    CommandsChanged,
+    /// A hook has a notification or a title for the user's terminal: an escape sequence that was checked.
+    TerminalSequence(String),
     /// A hook began or ended.
     Hook(HookNotice),
     /// A background task changed.
@@ -222,10 +245,43 @@ pub struct EditorView {
 pub enum NoticeLevel {
     /// Good to know.
     Info,
+    /// Said to the user by somebody else: a hook.
+    Notice,
     /// Something is not as it should be.
     Warning,
     /// Something failed.
     Error,
+}
+
+/// A model that refused to answer.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Refusal {
+    /// The model.
+    pub model: String,
+    /// The provider's id of the request.
+    pub request_id: Option<String>,
+    /// The provider's word for the kind of refusal.
+    pub category: Option<String>,
+    /// The provider's explanation.
+    pub explanation: Option<String>,
+    /// The prompt of the turn.
+    pub prompt: Option<RecordId>,
+}
+
+impl Refusal {
+    /// The message for the user.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let why = match (&self.explanation, &self.category) {
+            (Some(explanation), _) => format!(": {explanation}"),
+            (None, Some(category)) => format!(" ({category})"),
+            (None, None) => String::new(),
+        };
+        format!(
+            "{} refused to answer{why}. Say it in other words, or choose another model.",
+            self.model
+        )
+    }
 }
 
 /// The facts about a session that a face gets at the start of every turn.
@@ -266,7 +322,7 @@ pub struct SessionInit {
     pub betas: Vec<String>,
 }
 
-/// A hook began or ended.
+/// A hook began, continues or ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum HookNotice {
@@ -280,6 +336,19 @@ pub enum HookNotice {
         hook_event: String,
         /// The text shown while it runs: its `statusMessage`, else its command.
         display: String,
+    },
+    /// It printed something and continues.
+    Progress {
+        /// Names this run.
+        hook_id: String,
+        /// The hook.
+        hook_name: String,
+        /// The event.
+        hook_event: String,
+        /// Its standard output so far.
+        stdout: String,
+        /// Its standard error so far.
+        stderr: String,
     },
     /// It ended.
     Finished {
@@ -444,6 +513,19 @@ pub struct TurnResult {
     pub deferred_tool_use: Option<Value>,
     /// Where the turn's prompt came from.
     pub origin: Option<Value>,
+    /// How soon the model was asked and answered.
+    pub times: TurnTimes,
+}
+
+/// How soon the first request of a turn was sent and answered, from the start of the turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TurnTimes {
+    /// When it was sent.
+    pub request: Option<Duration>,
+    /// When the first event of the answer came.
+    pub stream: Option<Duration>,
+    /// When the first piece of its content came.
+    pub content: Option<Duration>,
 }
 
 /// A model's totals, in the shape that hosts read.

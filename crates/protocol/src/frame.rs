@@ -5,16 +5,14 @@
 
 use crate::content::Content;
 use crate::control::{ControlRequest, ControlRequestError};
-use crate::event::{
-    Event, HookNotice, NoticeLevel, SessionInit, SessionState, TaskNotice, TaskStatus,
-    TerminalReason, TurnResult,
-};
+use crate::event::{Event, NoticeLevel, SessionInit, SessionState, TerminalReason, TurnResult};
 use crate::ids::{RecordId, RequestId, SessionId, ToolUseId};
-use crate::message::AssistantMessage;
+use crate::notice_frames::{hook_frames, task_frames};
 use crate::record::{MessageRecord, RecordKind};
 use crate::stream::StreamPiece;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use std::time::Duration;
 
 /// The protocol's compatibility level that hosts check; not our own version.
 pub const COMPATIBILITY_VERSION: &str = "2.1.280";
@@ -318,6 +316,13 @@ pub fn frames_of(event: &Event, session_id: SessionId, options: FrameOptions) ->
             "parent_tool_use_id": null, "elapsed_time_seconds": elapsed.as_secs_f64(),
             "uuid": RecordId::random(), "session_id": session_id,
         })],
+        Event::Thinking {
+            estimated_tokens,
+            delta,
+        } => vec![system(
+            "thinking_tokens",
+            json!({"estimated_tokens": estimated_tokens, "estimated_tokens_delta": delta}),
+        )],
         Event::Hook(notice) => hook_frames(notice, options, &system),
         Event::Task(notice) => task_frames(notice, &system),
         Event::TurnFinished(result) => vec![result_frame(result)],
@@ -326,6 +331,7 @@ pub fn frames_of(event: &Event, session_id: SessionId, options: FrameOptions) ->
         Event::Requesting
         | Event::Retracted { .. }
         | Event::PermissionDenied { .. }
+        | Event::Refused(_)
         | Event::ModeChanged(_)
         | Event::Retrying { .. }
         | Event::ModelFellBack { .. }
@@ -352,6 +358,9 @@ pub fn frames_of(event: &Event, session_id: SessionId, options: FrameOptions) ->
         | Event::ElicitationRequested(_)
         | Event::ElicitationResolved { .. }
         | Event::Editor(_)
+        // The face sends the list.
+        | Event::CommandsChanged
+        | Event::TerminalSequence(_)
         | Event::SessionEnded => Vec::new(),
     }
 }
@@ -381,11 +390,25 @@ fn status_frames(event: &Event, system: &impl Fn(&str, Value) -> Value) -> Vec<V
             denial,
             message,
             reason,
-        } => (
-            "permission_denied",
-            json!({
+            kind,
+            agent,
+        } => {
+            let mut fields = json!({
                 "tool_name": denial.tool_name, "tool_use_id": denial.tool_use_id,
-                "message": message, "decision_reason": reason,
+                "message": message, "decision_reason": reason, "decision_reason_type": kind,
+            });
+            if let Some(agent) = agent {
+                merge(&mut fields, json!({"agent_id": agent}));
+            }
+            ("permission_denied", fields)
+        }
+        Event::Refused(refusal) => (
+            "model_refusal_no_fallback",
+            json!({
+                "original_model": refusal.model, "request_id": refusal.request_id,
+                "api_refusal_category": refusal.category,
+                "api_refusal_explanation": refusal.explanation,
+                "refused_user_message_uuid": refusal.prompt, "content": refusal.text(),
             }),
         ),
         Event::ModeChanged(mode) => ("status", json!({"status": null, "permissionMode": mode})),
@@ -412,26 +435,42 @@ fn status_frames(event: &Event, system: &impl Fn(&str, Value) -> Value) -> Vec<V
             trigger,
             pre_tokens,
             post_tokens,
+            duration,
         } => {
             let metadata = json!({
                 "trigger": trigger, "pre_tokens": pre_tokens, "post_tokens": post_tokens,
+                "duration_ms": millis(*duration),
             });
             return vec![
-                system("status", json!({"status": null})),
+                system(
+                    "status",
+                    json!({"status": null, "compact_result": "success"}),
+                ),
                 system("compact_boundary", json!({"compact_metadata": metadata})),
             ];
         }
-        Event::CompactionFailed { reason } => (
-            "informational",
-            json!({
-                "level": NoticeLevel::Warning,
-                "content": format!("The conversation was not compacted: {reason}"),
-            }),
-        ),
-        Event::Notice {
-            level: level @ (NoticeLevel::Warning | NoticeLevel::Error),
-            text,
-        } => ("informational", json!({"level": level, "content": text})),
+        Event::CompactionFailed { reason } => {
+            let content = format!("The conversation was not compacted: {reason}");
+            return vec![
+                system(
+                    "status",
+                    json!({"status": null, "compact_result": "failed", "compact_error": reason}),
+                ),
+                system(
+                    "informational",
+                    json!({"level": "warning", "content": content}),
+                ),
+            ];
+        }
+        Event::Notice { level, text } => match level {
+            NoticeLevel::Info => return Vec::new(),
+            NoticeLevel::Notice => ("informational", json!({"level": "notice", "content": text})),
+            // Hosts know no stronger word.
+            NoticeLevel::Warning | NoticeLevel::Error => (
+                "informational",
+                json!({"level": "warning", "content": text}),
+            ),
+        },
         _ => return Vec::new(),
     };
     vec![system(subtype, fields)]
@@ -452,7 +491,7 @@ fn only_words(record: &MessageRecord) -> bool {
         })
 }
 
-fn merge(into: &mut Value, fields: Value) {
+pub(crate) fn merge(into: &mut Value, fields: Value) {
     if let (Some(into), Value::Object(fields)) = (into.as_object_mut(), fields) {
         into.extend(fields);
     }
@@ -512,127 +551,9 @@ fn record_frame(record: &MessageRecord, parent: Option<&str>, session_id: Sessio
     frame
 }
 
-fn hook_frames(
-    notice: &HookNotice,
-    options: FrameOptions,
-    system: &impl Fn(&str, Value) -> Value,
-) -> Vec<Value> {
-    let always = |event: &str| matches!(event, "SessionStart" | "Setup");
-    match notice {
-        HookNotice::Started {
-            hook_id,
-            hook_name,
-            hook_event,
-            ..
-        } => {
-            if !options.hook_events && !always(hook_event) {
-                return Vec::new();
-            }
-            vec![system(
-                "hook_started",
-                json!({"hook_id": hook_id, "hook_name": hook_name, "hook_event": hook_event}),
-            )]
-        }
-        HookNotice::Finished {
-            hook_id,
-            hook_name,
-            hook_event,
-            stdout,
-            stderr,
-            exit_code,
-            outcome,
-        } => {
-            if !options.hook_events && !always(hook_event) {
-                return Vec::new();
-            }
-            vec![system(
-                "hook_response",
-                json!({
-                    "hook_id": hook_id, "hook_name": hook_name, "hook_event": hook_event,
-                    "output": format!("{stdout}{stderr}"), "stdout": stdout, "stderr": stderr,
-                    "exit_code": exit_code, "outcome": outcome,
-                }),
-            )]
-        }
-    }
-}
-
-fn task_frames(notice: &TaskNotice, system: &impl Fn(&str, Value) -> Value) -> Vec<Value> {
-    match notice {
-        TaskNotice::Started {
-            task_id,
-            description,
-            tool_use_id,
-            task_type,
-            is_backgrounded,
-            extra,
-        } => {
-            let mut fields = json!({
-                "task_id": task_id, "tool_use_id": tool_use_id, "description": description,
-                "task_type": task_type, "is_backgrounded": is_backgrounded,
-            });
-            merge(&mut fields, Value::Object(extra.clone()));
-            vec![system("task_started", fields)]
-        }
-        TaskNotice::Progress {
-            task_id,
-            description,
-            tool_use_id,
-            usage,
-            last_tool_name,
-        } => {
-            vec![system(
-                "task_progress",
-                json!({
-                    "task_id": task_id, "tool_use_id": tool_use_id, "description": description,
-                    "usage": usage, "last_tool_name": last_tool_name,
-                }),
-            )]
-        }
-        TaskNotice::Finished {
-            task_id,
-            tool_use_id,
-            status,
-            output_file,
-            summary,
-            usage,
-        } => {
-            let patch_status = match status {
-                TaskStatus::Completed => "completed",
-                TaskStatus::Failed => "failed",
-                TaskStatus::Stopped => "killed",
-            };
-            vec![
-                system(
-                    "task_updated",
-                    json!({"task_id": task_id, "patch": {"status": patch_status}}),
-                ),
-                system(
-                    "task_notification",
-                    json!({
-                        "task_id": task_id, "tool_use_id": tool_use_id, "status": status,
-                        "output_file": output_file, "summary": summary, "usage": usage,
-                    }),
-                ),
-            ]
-        }
-    }
-}
-
-/// The `assistant` frame of a command's answer, which no model wrote. Many hosts show answers and not results.
-#[must_use]
-pub fn spoken_frame(text: &str, session_id: SessionId) -> Value {
-    json!({
-        "type": "assistant", "message": AssistantMessage::synthetic(text),
-        "parent_tool_use_id": null, "uuid": RecordId::random(), "session_id": session_id,
-    })
-}
-
 /// The `result` frame of a turn.
 #[must_use]
 pub fn result_frame(result: &TurnResult) -> Value {
-    let millis =
-        |duration: std::time::Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let subtype = result_subtype(result);
     let mut frame = json!({
         "type": "result", "subtype": subtype, "is_error": result.is_error,
@@ -653,7 +574,12 @@ pub fn result_frame(result: &TurnResult) -> Value {
             "terminal_reason": result.terminal_reason,
         }),
     );
+    let times = &result.times;
+    let time = |time: Option<Duration>| time.map(|time| Value::from(millis(time)));
     for (name, value) in [
+        ("time_to_request_ms", time(times.request)),
+        ("ttft_stream_ms", time(times.stream)),
+        ("ttft_ms", time(times.content)),
         ("api_error_status", result.api_error_status.map(Value::from)),
         ("structured_output", result.structured_output.clone()),
         ("deferred_tool_use", result.deferred_tool_use.clone()),
@@ -665,6 +591,10 @@ pub fn result_frame(result: &TurnResult) -> Value {
     }
     merge(&mut frame, json!({"uuid": RecordId::random()}));
     frame
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The `subtype` of a turn's `result` frame.

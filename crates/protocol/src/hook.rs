@@ -70,7 +70,7 @@ hook_events! {
     CwdChanged: None, "When the working folder changed.";
     DirectoryAdded: None, "When a working root was added.";
     FileChanged: None, "When a watched file changed.";
-    WorktreeCreate: None, "Before a worktree is made for an agent; a hook may make it.";
+    WorktreeCreate: None, "Before a worktree is made for a session or an agent; a hook may make it.";
     WorktreeRemove: None, "When a git worktree is removed.";
     InstructionsLoaded: Some("load_reason"), "When an instruction file was loaded.";
     MessageDisplay: None, "When a message of the model is shown.";
@@ -139,6 +139,9 @@ pub struct HookOutput {
     /// A message for the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_message: Option<String>,
+    /// A notification or a title for the user's terminal, as the escape sequence that makes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub terminal_sequence: Option<String>,
     /// `approve` or `block`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<String>,

@@ -24,6 +24,7 @@ pub mod frame;
 pub mod hook;
 pub mod ids;
 pub mod message;
+mod notice_frames;
 pub mod op;
 pub mod permission;
 pub mod printable;

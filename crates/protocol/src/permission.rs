@@ -201,6 +201,13 @@ pub enum Subject {
         /// Whether the call asks to run without the sandbox.
         unsandboxed: bool,
     },
+    /// Types into a program that runs on a terminal.
+    Typing {
+        /// The program's name; empty where it is not known.
+        program: String,
+        /// Whether the program runs in the sandbox.
+        sandboxed: bool,
+    },
     /// Fetches from the network.
     Fetch {
         /// The address.
@@ -435,6 +442,35 @@ pub struct PermissionRequest {
     /// The sub-agent that asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<AgentId>,
+    /// The same for people.
+    #[serde(flatten)]
+    pub agent: Option<AskingAgent>,
+}
+
+/// A sub-agent that asks a question.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AskingAgent {
+    /// Its type.
+    pub agent_type: String,
+    /// The name that it was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_name: Option<String>,
+    /// Its task in a few words.
+    pub agent_task: String,
+}
+
+impl AskingAgent {
+    /// One line: its name, its type and its task.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let named = self.agent_name.as_ref().map(|name| format!("{name}, "));
+        let kind = &self.agent_type;
+        format!(
+            "agent {}{kind}: {}",
+            named.unwrap_or_default(),
+            self.agent_task
+        )
+    }
 }
 
 /// An answer to a [`PermissionRequest`], in the shape that hosts send it.

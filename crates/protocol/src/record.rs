@@ -289,6 +289,24 @@ pub enum Fact {
         /// The session.
         session_id: SessionId,
     },
+    /// A place in the tree of the conversation got a name; an empty one takes it away.
+    Label {
+        /// The record.
+        record: RecordId,
+        /// Its name.
+        label: String,
+        /// The session.
+        session_id: SessionId,
+    },
+    /// A tool result is kept over compactions, or no longer.
+    Pinned {
+        /// The call whose result it is.
+        tool_use_id: crate::ids::ToolUseId,
+        /// Whether it is kept.
+        pinned: bool,
+        /// The session.
+        session_id: SessionId,
+    },
     /// The task list changed.
     TodoList {
         /// The whole list, as the tool that keeps it writes it.
@@ -311,6 +329,38 @@ pub enum Fact {
         /// How hard it tries, if someone said so.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         effort: Option<String>,
+        /// The session.
+        session_id: SessionId,
+    },
+    /// The session went into a worktree, or left it.
+    WorktreeState {
+        /// Where it is and where it was before; `null` once it left.
+        worktree_session: Value,
+        /// The session.
+        session_id: SessionId,
+    },
+    /// The goal of the session was set or ended.
+    Goal {
+        /// The condition and how far it is; `null` once it ended.
+        goal: Value,
+        /// The session.
+        session_id: SessionId,
+    },
+    /// The session was moved to another machine and continues there.
+    Moved {
+        /// Where to.
+        to: String,
+        /// When, ISO 8601 with `Z`.
+        at: String,
+        /// The session.
+        session_id: SessionId,
+    },
+    /// The session came from another machine: folders as they were named there, and where they are now.
+    Roots {
+        /// Old path → new path.
+        roots: Value,
+        /// The machine that it came from.
+        from: String,
         /// The session.
         session_id: SessionId,
     },

@@ -286,7 +286,7 @@ variables! {
     #[harmless] KeepWorkingFolder: "LATHE_KEEP_WORKING_FOLDER" | "CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR" => "tools", "", "`1` runs every shell command in the session's folder: a `cd` does not persist.";
     ShellPrefix: "LATHE_SHELL_PREFIX" | "CLAUDE_CODE_SHELL_PREFIX" => "tools", "", "A wrapper that gets every shell command as its last argument, such as a script that logs and runs it.";
     SessionId: "LATHE_SESSION_ID" | "CLAUDE_CODE_SESSION_ID" => "set for commands", "", "The id of the session.";
-    EffortOfSession: "CLAUDE_EFFORT" => "set for commands", "", "How hard the model works, if that was chosen at the start.";
+    EffortOfSession: "CLAUDE_EFFORT" => "set for commands", "", "How hard the model works at the start of the session or since `/effort`.";
     MagicDocs: "LATHE_MAGIC_DOCS" => "engine", "", "`1` keeps documents up to date that begin with `# MAGIC DOC:` and were read in a session, `0` doesn't; overrides `magicDocs`.";
     #[harmless] SessionTitles: "LATHE_SESSION_TITLES" => "engine", "", "`1` lets the small model name sessions after their first turn, in print mode too; `0` never does. Overrides `sessionTitles`.";
     #[harmless] SessionNotes: "LATHE_SESSION_NOTES" => "engine", "", "`1` keeps running notes on the session, which replace older history when the context window is full; `0` doesn't. Overrides `sessionNotes`.";
@@ -336,6 +336,25 @@ variables! {
     ClientApp: "CLAUDE_AGENT_SDK_CLIENT_APP" => "model", "", "Set by SDK hosts: the application, added to the user agent.";
     TraceParent: "TRACEPARENT" => "model", "", "The trace that requests belong to.";
     #[harmless] NoColor: "NO_COLOR" => "every face", "", "Any value switches colours off.";
+    EnableTelemetry: "LATHE_ENABLE_TELEMETRY" | "CLAUDE_CODE_ENABLE_TELEMETRY" => "telemetry", "", "`1` sends metrics, events and traces to your own OpenTelemetry collector, `0` never does; overrides `telemetry.enabled`.";
+    OtelEndpoint: "OTEL_EXPORTER_OTLP_ENDPOINT" => "telemetry", "http://localhost:4318", "The address of the collector; overrides `telemetry.endpoint`.";
+    OtelMetricsEndpoint: "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT" => "telemetry", "", "The whole address for metrics.";
+    OtelLogsEndpoint: "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT" => "telemetry", "", "The whole address for events.";
+    OtelTracesEndpoint: "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" => "telemetry", "", "The whole address for traces.";
+    #[secret] OtelHeaders: "OTEL_EXPORTER_OTLP_HEADERS" => "telemetry", "", "Headers for the collector: `name=value`, separated by commas.";
+    OtelTimeout: "OTEL_EXPORTER_OTLP_TIMEOUT" => "telemetry", "10000", "How long the collector may take, in milliseconds.";
+    OtelMetricsExporter: "OTEL_METRICS_EXPORTER" => "telemetry", "otlp", "Where metrics go: `otlp`, `console`, `prometheus`, `none`, or several, separated by commas.";
+    OtelLogsExporter: "OTEL_LOGS_EXPORTER" => "telemetry", "otlp", "Where events go: `otlp`, `console`, `none`.";
+    OtelTracesExporter: "OTEL_TRACES_EXPORTER" => "telemetry", "otlp", "Where traces go: `otlp`, `console`, `none`.";
+    OtelMetricInterval: "OTEL_METRIC_EXPORT_INTERVAL" => "telemetry", "60000", "How often metrics are sent, in milliseconds.";
+    OtelLogsInterval: "OTEL_LOGS_EXPORT_INTERVAL" => "telemetry", "5000", "How often events and traces are sent, in milliseconds.";
+    OtelPrometheusPort: "OTEL_EXPORTER_PROMETHEUS_PORT" => "telemetry", "9464", "The port on this machine where Prometheus finds metrics.";
+    OtelResourceAttributes: "OTEL_RESOURCE_ATTRIBUTES" => "telemetry", "", "Attributes of everything that is sent: `name=value`, separated by commas.";
+    OtelServiceName: "OTEL_SERVICE_NAME" => "telemetry", "lathe", "The name of the service.";
+    OtelDisabled: "OTEL_SDK_DISABLED" => "telemetry", "", "`true` sends nothing, whatever else is set.";
+    OtelLogUserPrompts: "OTEL_LOG_USER_PROMPTS" => "telemetry", "", "`1` adds the text of prompts to events; otherwise only their length is sent.";
+    #[harmless] ProfileStartup: "LATHE_PROFILE_STARTUP" => "lathe", "", "`1` prints the time of each step of a start to standard error.";
+    DisableAutoUpdates: "LATHE_DISABLE_AUTO_UPDATES" | "DISABLE_AUTOUPDATER" => "lathe", "", "`1` looks for no new version; overrides `autoUpdates`. `lathe update` still works.";
     Log: "LATHE_LOG" => "lathe", "", "The log filter, such as `debug` or `lathe_engine=trace`.";
     LogFile: "LATHE_LOG_FILE" => "lathe", "", "The log file, instead of stderr.";
     Editor: "VISUAL" | "EDITOR" => "lathe, tui", "vi", "The editor for `lathe config edit` and for long prompts.";
@@ -350,6 +369,7 @@ variables! {
     #[harmless] ScreenReader: "LATHE_SCREEN_READER" => "tui", "", "`1` gives plain lines instead of a drawn screen, for screen readers.";
     #[harmless] PromptSuggestions: "LATHE_PROMPT_SUGGESTIONS" | "CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION" => "tui, headless", "by settings", "`0` or `1`: whether the next prompt is suggested; overrides settings.";
     #[harmless] AwaySummarySeconds: "LATHE_AWAY_SUMMARY_SECONDS" => "tui", "180", "After how many seconds without focus a summary is shown on return (see `awaySummary`).";
+    #[harmless] BackgroundIdleSeconds: "LATHE_BACKGROUND_IDLE_SECONDS" => "tui", "1800", "Seconds after which a background session ends that has nothing to do and no clients.";
     #[harmless] IdlePromptSeconds: "LATHE_IDLE_PROMPT_SECONDS" => "tui", "60", "Seconds without input after a turn until a notification is sent and `Notification` hooks (`idle_prompt`) run.";
     #[harmless] TerminalRewraps: "LATHE_TERMINAL_REWRAPS" => "tui", "by the terminal", "`0` or `1`: whether the terminal rewraps its lines when its width changes.";
 }

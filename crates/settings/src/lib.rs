@@ -30,6 +30,7 @@ pub mod patch;
 pub mod paths;
 pub mod quiet;
 mod reading;
+pub mod regular_file;
 pub mod schema;
 pub mod source;
 pub mod trust;

@@ -157,7 +157,7 @@ impl Places {
         let managed = self.settings_files(Source::Managed).into_iter().rev();
         managed
             .chain([self.config_home.join("settings.json")])
-            .find_map(|file| reads_claude_home(&std::fs::read_to_string(file).ok()?))
+            .find_map(|file| reads_claude_home(&crate::regular_file::read_text(&file).ok()?))
             == Some(false)
     }
 

@@ -179,6 +179,9 @@ impl Resolved {
                     remove_pointer(value, &pointer);
                     let message = "only effective in managed settings; ignored here";
                     self.warn(source, path, document, &pointer, message, None);
+                    if let Some(problem) = self.problems.last_mut() {
+                        problem.restriction_lost = restricts(key);
+                    }
                 }
             }
         }
@@ -472,6 +475,10 @@ fn with_our_words(mut value: Value) -> Value {
         }
     }
     if let Some(map) = value.as_object_mut() {
+        if let Some(Value::Bool(on)) = map.get("autoUpdates") {
+            let word = if *on { "on" } else { "off" };
+            map.insert("autoUpdates".into(), word.into());
+        }
         match map.get("attribution") {
             Some(Value::Bool(true)) => {
                 map.shift_remove("attribution");

@@ -124,6 +124,7 @@ const HARMLESS: &[&str] = &[
     "$schema",
     "model",
     "fallbackModel",
+    "planModel",
     "smallModel",
     "effort",
     "thinking",
@@ -148,6 +149,8 @@ const HARMLESS: &[&str] = &[
     "includeGitInstructions",
     "showThinkingSummaries",
     "prefersReducedMotion",
+    "terminalProgressBarEnabled",
+    "vimInsertModeRemaps",
 ];
 
 /// The part of an untrusted folder's settings that takes effect, and the rest.

@@ -9,6 +9,7 @@ use crate::document::Position;
 use crate::key::KeyPath;
 pub use crate::patch::{Edit, patch};
 use crate::paths::Places;
+use crate::regular_file;
 use crate::source::Source;
 use crate::validate::{FindingKind, validate_key};
 use lathe_protocol::permission::{Behavior, PermissionUpdate, RuleSource, RuleValue};
@@ -321,17 +322,17 @@ fn git_folder(project: &Path) -> Option<PathBuf> {
     }
     // A worktree or submodule: a file that says where its folder is, which may say where the
     // folder is that it shares with others.
-    let text = fs::read_to_string(&dot_git).ok()?;
+    let text = regular_file::read_text(&dot_git).ok()?;
     let named = text.strip_prefix("gitdir:")?.trim();
     let git = dot_git.parent()?.join(named);
-    match fs::read_to_string(git.join("commondir")) {
+    match regular_file::read_text(&git.join("commondir")) {
         Ok(common) => Some(git.join(common.trim())),
         Err(_) => Some(git),
     }
 }
 
 fn add_line(file: &Path, line: &str) -> io::Result<()> {
-    let text = match fs::read_to_string(file) {
+    let text = match regular_file::read_text(file) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => String::new(),
         Err(error) => return Err(error),

@@ -49,7 +49,6 @@ pub fn foreign_keys() -> impl Iterator<Item = ForeignKey> {
 type Group = (&'static str, &'static [&'static str]);
 
 const FOREIGN: &[Group] = &[
-    ("Lathe sends no usage numbers", &["telemetry"]),
     (
         "Lathe has one way to draw the terminal",
         &[
@@ -63,7 +62,6 @@ const FOREIGN: &[Group] = &[
             "spellcheck",
             "showTurnDuration",
             "showMessageTimestamps",
-            "terminalProgressBarEnabled",
             "terminalTitleFromRename",
             "todoFeatureEnabled",
             "emojiCompletionEnabled",
@@ -73,7 +71,6 @@ const FOREIGN: &[Group] = &[
             "prUrlTemplate",
             "subagentStatusLine",
             "keybindingFlavor",
-            "vimInsertModeRemaps",
             "bashEditDiffEnabled",
         ],
     ),
@@ -128,14 +125,11 @@ const FOREIGN: &[Group] = &[
             "hasCompletedOnboarding",
         ],
     ),
-    (
-        "Lathe does not update itself",
-        &["autoUpdatesChannel", "autoUpdates", "minimumVersion"],
-    ),
+    ("an update never goes back by itself", &["minimumVersion"]),
     ("Lathe doesn't listen", &["voice", "voiceEnabled"]),
     (
         "agents run in this process",
-        &["teammateMode", "worktree.bgIsolation", "worktree.location"],
+        &["teammateMode", "worktree.bgIsolation"],
     ),
     (
         "there is no such feature",
@@ -185,8 +179,11 @@ const FOREIGN: &[Group] = &[
             "gatewayInternalNetworks",
             "gcpAuthRefresh",
             "proxyAuthHelper",
-            "otelHeadersHelper",
-            "processWrapper",
+        ],
+    ),
+    (
+        "managed settings come from /etc/lathe and from the parent process",
+        &[
             "policyHelper",
             "parentSettingsBehavior",
             "managedSourcesBehavior",
@@ -194,6 +191,7 @@ const FOREIGN: &[Group] = &[
             "managedMcpServers",
         ],
     ),
+    ("use LATHE_SHELL_PREFIX", &["processWrapper"]),
 ];
 
 const RESTRICTIONS: &[Group] = &[

@@ -96,6 +96,10 @@ pub struct HookDefinition {
     /// `block` turns a failure or time-out of the hook into a block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_failure: Option<OnFailure>,
+    /// prompt: whether an objection lets the turn continue, with its reason for the model. Otherwise it ends the
+    /// turn (except at `Stop` and `SubagentStop`, where an objection always makes the model continue).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continue_on_block: Option<bool>,
     /// Keys that this version doesn't know.
     #[serde(flatten)]
     #[schemars(skip)]

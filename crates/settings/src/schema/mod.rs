@@ -10,6 +10,9 @@ mod language;
 mod models;
 mod sandbox;
 mod tables;
+mod telemetry;
+mod updates;
+mod work;
 
 pub use foreign::{ForeignKey, foreign_key, foreign_keys};
 pub use hooks::{HookDefinition, HookGroup, HookKind};
@@ -25,6 +28,10 @@ pub use tables::{
     ALIASES, ANY_TRUE, FINAL, INNER_ALIASES, MANAGED_ONLY, PERSONAL, READ_CLAUDE_HOME,
     REPLACED_LISTS, RESTRICTING, WORDS,
 };
+
+pub use telemetry::TelemetrySettings;
+pub use updates::{AutoUpdates, UpdateChannel};
+pub use work::{BaseRef, BudgetSettings, OnTerminalClose, WaitForLimits, WorktreeSettings};
 
 use crate::environment::Variable;
 use crate::paths::Environment;
@@ -49,6 +56,9 @@ pub struct Settings {
     /// The model or models to switch to, in order, when the chosen one is overloaded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fallback_model: Option<OneOrMany>,
+    /// The model that answers in plan mode; unset is the chosen one. The alias `opusplan` plans with `opus` and works with `sonnet`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan_model: Option<String>,
     /// The model for small side tasks such as titles, summaries and prompt hooks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub small_model: Option<String>,
@@ -144,7 +154,17 @@ pub struct Settings {
     /// (default true).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub include_git_instructions: Option<bool>,
-    /// How git worktrees of agents are made.
+    /// Dollars that all sessions together may spend.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<BudgetSettings>,
+    /// How often a turn continues for a goal that isn't reached; 20 if it is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub goal_max_rounds: Option<u32>,
+    /// Whether a turn waits for a rate or usage limit to end: `ask` (the default; without a terminal up to six hours),
+    /// `always` or `never`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_for_limits: Option<WaitForLimits>,
+    /// How git worktrees of sessions and agents are made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worktree: Option<WorktreeSettings>,
     /// Which skills are offered, by name: `on`, `name-only` (without their description), `user-invocable-only`
@@ -240,6 +260,9 @@ pub struct Settings {
     /// How you are notified that something needs your attention: `auto`, `bell`, `desktop` or `off`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub notifications: Option<Notifications>,
+    /// Whether a session whose terminal is closed during a turn continues in the background: `keep` (default) or `end`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_terminal_close: Option<OnTerminalClose>,
     /// Whether long output is shown in full.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verbose: Option<bool>,
@@ -263,6 +286,12 @@ pub struct Settings {
     /// Whether animations are disabled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefers_reduced_motion: Option<bool>,
+    /// Whether the terminal shows in its tab or task bar that a turn runs, where it can (default true).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub terminal_progress_bar_enabled: Option<bool>,
+    /// Letters that leave vim's insert mode when they are typed one after the other: `{"jj": "<Esc>"}`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub vim_insert_mode_remaps: BTreeMap<String, VimRemap>,
     /// Where plans are kept, relative to the project.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plans_directory: Option<String>,
@@ -291,6 +320,21 @@ pub struct Settings {
     /// extensions and the MCP servers of `~/.claude.json` (default true). Ignored in the files of a folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_claude_home: Option<bool>,
+    /// Whether new versions are looked for, at most once a day, in the background of a terminal: `off`, `notify` (the
+    /// default: the next start names it) or `on` (a native installation updates itself). Off on build servers (`CI`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auto_updates: Option<AutoUpdates>,
+    /// The channel that updates come from: `stable` (the default) or `latest`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auto_updates_channel: Option<UpdateChannel>,
+    /// The address that releases are fetched from, such as a mirror. They must be signed with the key in the program.
+    /// Ignored in the files of a folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub release_url: Option<String>,
+    /// Metrics, events and traces for your own OpenTelemetry collector; nothing is sent unless it is switched on. Ignored
+    /// in the files of a folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub telemetry: Option<TelemetrySettings>,
     /// Keys that this version doesn't know.
     #[serde(flatten)]
     #[schemars(skip)]
@@ -502,35 +546,6 @@ pub enum SkillOverride {
     Off,
 }
 
-/// How git worktrees of agents are made.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct WorktreeSettings {
-    /// Folders of the repository that are linked into a worktree instead of being absent, such as `node_modules`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub symlink_directories: Vec<String>,
-    /// The only folders that are checked out, by git's sparse checkout.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub sparse_paths: Vec<String>,
-    /// The commit that a worktree starts from: `head` (the default) or `fresh`, the remote's default branch.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub base_ref: Option<BaseRef>,
-    /// Keys that this version doesn't know.
-    #[serde(flatten)]
-    #[schemars(skip)]
-    pub extra: Extra,
-}
-
-/// The commit that a worktree starts from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum BaseRef {
-    /// The newest commit here.
-    Head,
-    /// The default branch of the remote.
-    Fresh,
-}
-
 /// How facts worth remembering are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -575,6 +590,14 @@ pub enum EditorMode {
     Emacs,
     /// Modal editing.
     Vim,
+}
+
+/// The meaning of letters in vim's insert mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum VimRemap {
+    /// Leave insert mode.
+    #[serde(rename = "<Esc>", alias = "<esc>")]
+    Escape,
 }
 
 /// How the user is notified.

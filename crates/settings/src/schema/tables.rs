@@ -69,7 +69,14 @@ pub const READ_CLAUDE_HOME: &str = "readClaudeHome";
 
 /// Keys of the user: in the files of a folder they are ignored, with a warning. With them, a folder could
 /// take away what the user's own files deny.
-pub const PERSONAL: &[&str] = &[READ_CLAUDE_HOME, "permissions.denyInsteadOfPrompting"];
+pub const PERSONAL: &[&str] = &[
+    READ_CLAUDE_HOME,
+    "permissions.denyInsteadOfPrompting",
+    "autoUpdates",
+    "autoUpdatesChannel",
+    "releaseUrl",
+    "telemetry",
+];
 
 /// Keys that apply as soon as one source sets them to true.
 pub const ANY_TRUE: &[&str] = &[
@@ -84,6 +91,8 @@ pub const INNER_ALIASES: &[(&str, &str)] = &[
     ("autoMode.soft_deny", "autoMode.softDeny"),
     ("autoMode.hard_deny", "autoMode.hardDeny"),
     ("disableAutoMode", "permissions.disableAutoMode"),
+    ("otelHeadersHelper", "telemetry.headersHelper"),
+    ("autoConnectIde", "ide.autoConnect"),
 ];
 
 /// Keys that `null` doesn't take away: a denial of any source is final.

@@ -187,6 +187,16 @@ fn the_doctor_names_every_problem_with_its_place_and_what_is_withheld() {
     .unwrap();
     assert_eq!(json["healthy"], false);
     assert_eq!(json["problems"].as_array().unwrap().len(), 2);
+    // A restriction in a file where it has no effect is as bad as one that can't be read.
+    let lost = Machine::new();
+    lost.write(
+        "home/.lathe/settings.json",
+        r#"{"allowManagedHooksOnly": true}"#,
+    );
+    let found = resolved(&lost);
+    let diagnosis = cli::doctor(&lost.places(), &options(), &found, &[], Format::Text);
+    assert!(!diagnosis.healthy, "{}", diagnosis.text);
+    assert!(diagnosis.text.contains("a restriction is not in effect"));
     let healthy = Machine::new();
     assert!(
         cli::doctor(

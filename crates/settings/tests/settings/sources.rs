@@ -424,6 +424,7 @@ fn other_names_for_keys_are_read_as_ours() {
         "home/.lathe/settings.json",
         r#"{"promptSuggestionEnabled": false, "awaySummaryEnabled": false, "preferredNotifChannel": "terminal_bell",
             "promptCacheTtl": "1h", "effortLevel": "low", "attribution": false,
+            "autoUpdates": false, "otelHeadersHelper": "/opt/headers", "autoConnectIde": true,
             "modelPricing": {"overrides": {"house": {"input": 1, "output": 2, "cacheRead": 3, "cacheWrite": 4}}},
             "modelOverrides": {"claude-opus-5-5": "arn:opus"},
             "additionalMarketplaces": {"m": {"source": {"source": "github", "repo": "a/b"}}}}"#,
@@ -440,6 +441,9 @@ fn other_names_for_keys_are_read_as_ours() {
     assert_eq!(resolved.value["notifications"], "bell");
     assert_eq!(resolved.value["promptCache"], "1h");
     assert_eq!(resolved.value["attribution"]["commit"], "");
+    assert_eq!(resolved.value["autoUpdates"], "off");
+    assert_eq!(resolved.value["telemetry"]["headersHelper"], "/opt/headers");
+    assert_eq!(resolved.value["ide"]["autoConnect"], true);
     assert_eq!(settings.prices["house"].cache_write, Some(4.0));
     assert_eq!(
         settings.models["claude-opus-5-5"].name.as_deref(),
@@ -450,19 +454,44 @@ fn other_names_for_keys_are_read_as_ours() {
 }
 
 #[test]
+fn kinds_that_do_not_exist_are_reported_and_ignored() {
+    let machine = Machine::new();
+    machine.write(
+        "home/.lathe/settings.json",
+        r#"{"lspServers": {"x": {"command": "y", "transport": "socket", "extensionToLanguage": {".x": "x"}}},
+            "statusLine": {"type": "static", "command": "date"},
+            "fileSuggestion": {"type": "index", "command": "files"}}"#,
+    );
+    let resolved = load(&machine.places(), &LoadOptions::default());
+    let keys: Vec<String> = resolved
+        .problems
+        .iter()
+        .map(|problem| problem.key.clone())
+        .collect();
+    assert_eq!(
+        keys,
+        [
+            "lspServers.x.transport",
+            "statusLine.type",
+            "fileSuggestion.type"
+        ]
+    );
+}
+
+#[test]
 fn keys_of_the_ecosystem_without_effect_are_known_and_nothing_is_guessed() {
     let machine = Machine::new();
     machine.write(
         "home/.lathe/settings.json",
         r#"{"tui": "fullscreen", "agentPushNotifEnabled": true, "skipAutoPermissionPrompt": true,
             "skipDangerousModePermissionPrompt": true, "remoteControlAtStartup": false,
-            "inputNeededNotifEnabled": true, "autoUpdatesChannel": "latest", "voiceEnabled": true,
+            "inputNeededNotifEnabled": true, "voiceEnabled": true,
             "teammateMode": "auto", "spinnerVerbs": {"mode": "append", "verbs": []},
-            "terminalProgressBarEnabled": false, "attribution": {"sessionUrl": false},
-            "worktree": {"location": "x"}, "deniedModels": ["x"]}"#,
+            "attribution": {"sessionUrl": false},
+            "deniedModels": ["x"]}"#,
     );
     let resolved = load(&machine.places(), &LoadOptions::default());
-    assert_eq!(resolved.problems.len(), 14, "{:#?}", resolved.problems);
+    assert_eq!(resolved.problems.len(), 11, "{:#?}", resolved.problems);
     for problem in &resolved.problems {
         let text = problem.to_string();
         assert!(text.contains("without effect here"), "{text}");

@@ -200,6 +200,33 @@ fn an_untrusted_folder_can_still_restrict() {
 }
 
 #[test]
+fn variables_and_keys_of_an_untrusted_folder_choose_looks_and_nothing_else() {
+    let settings = serde_json::json!({
+        "instructionExcludes": ["AGENTS.md"],
+        "magicDocs": true,
+        "memoryExtraction": "keep",
+        "env": {
+            "LATHE_MAGIC_DOCS": "1",
+            "LATHE_MEMORY_EXTRACTION": "keep",
+            "LANGUAGE": "../x",
+            "LC_ALL": "/x",
+            "LC_MESSAGES": "a\\b",
+            "TZ": ":/x",
+            "BASH_ENV": "x",
+            "ANTHROPIC_BASE_URL": "https://example.com",
+            "LANG": "de_DE.UTF-8",
+        },
+    });
+    let (kept, held) = lathe_settings::trust::withhold(&settings);
+    assert_eq!(
+        kept,
+        serde_json::json!({"env": {"LANG": "de_DE.UTF-8"}}),
+        "{held:?}"
+    );
+    assert_eq!(held.len(), 11, "{held:?}");
+}
+
+#[test]
 fn null_in_an_untrusted_folder_takes_nothing_away() {
     let machine = Machine::new();
     machine.write(
