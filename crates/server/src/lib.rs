@@ -1,0 +1,23 @@
+//! The door to the sessions of this machine: an HTTP API for scripts, the wire as a WebSocket, and the page.
+//!
+//! `lathe serve` owns no session. It connects to the sockets of sessions (`lathe-wire`) for devices that it knows
+//! ([`devices`]); killing or updating it touches nobody's work. [`guard`] decides by the head of a request whether it is
+//! looked at at all, [`serve`] is the listener with its limits.
+//!
+//! [`rules`] are the rules of a remote conversation as pure functions.
+#![forbid(unsafe_code)]
+
+pub mod api;
+pub mod devices;
+pub mod events;
+pub mod guard;
+pub mod install;
+mod problem;
+mod routes;
+pub mod rules;
+pub mod serve;
+mod socket;
+
+pub use devices::{Device, DeviceScope, Devices};
+pub use problem::Problem;
+pub use serve::{Options, ServeError, Server, running};

@@ -1,0 +1,337 @@
+//! The listener: one address, limits for everything, one task per connection.
+
+use crate::devices::Devices;
+use crate::guard::{self, Addresses};
+use crate::problem::{Body, Problem};
+use crate::routes;
+use bytes::Bytes;
+use http::{HeaderValue, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use lathe_session::SessionStore;
+use lathe_wire::Folder;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
+
+/// How long a client has for the head of a request, and for its body.
+const HEAD_LIMIT: Duration = Duration::from_secs(10);
+const BODY_LIMIT: Duration = Duration::from_secs(60);
+/// The largest head.
+const LARGEST_HEAD: usize = 16 * 1024;
+/// The largest body of JSON.
+const LARGEST_JSON: usize = 1024 * 1024;
+/// The largest upload.
+const LARGEST_UPLOAD: usize = 32 * 1024 * 1024;
+/// How many connections may be open that have not shown a token yet; the oldest is closed for a new one.
+const STRANGERS: usize = 200;
+
+/// How a server runs.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The port on 127.0.0.1; 0 is any free one.
+    pub port: u16,
+    /// The host name of a proxy in front that ends TLS.
+    pub proxy: Option<String>,
+    /// Whether devices with the scope admin may widen permissions.
+    pub allow_widening: bool,
+    /// The configuration folder.
+    pub config_home: PathBuf,
+    /// The sockets of sessions.
+    pub folder: Folder,
+    /// The program that starts sessions.
+    pub program: PathBuf,
+}
+
+/// Why a server can't start.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The port is taken.
+    #[error("cannot listen on 127.0.0.1:{port}: {source}; choose another with --port")]
+    Listen {
+        /// The port.
+        port: u16,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// Another server serves this configuration.
+    #[error("another `lathe serve` runs for this configuration folder{}", address.as_ref().map_or_else(String::new, |address| format!(" at http://{address}")))]
+    Running {
+        /// Its address.
+        address: Option<String>,
+    },
+    /// Its folder can't be used.
+    #[error("cannot write to {}: {source}", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// The folder can't be made.
+    #[error(transparent)]
+    Session(#[from] lathe_session::SessionError),
+}
+
+/// State that requests share.
+pub(crate) struct Shared {
+    pub(crate) options: Options,
+    pub(crate) addresses: Addresses,
+    pub(crate) devices: Devices,
+    pub(crate) store: SessionStore,
+    strangers: Mutex<VecDeque<(u64, CancellationToken)>>,
+    next: std::sync::atomic::AtomicU64,
+}
+
+/// A server that listens. Dropping it ends it.
+pub struct Server {
+    address: SocketAddr,
+    stop: CancellationToken,
+    /// Held as long as the server runs.
+    _lock: std::fs::File,
+    state: PathBuf,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The address of the server that runs for a configuration folder, if one does.
+#[must_use]
+pub fn running(config_home: &std::path::Path) -> Option<String> {
+    let folder = Devices::new(config_home).folder().to_owned();
+    let file = std::fs::File::open(folder.join("lock")).ok()?;
+    if file.try_lock().is_ok() {
+        return None;
+    }
+    let text = std::fs::read_to_string(folder.join("address")).ok()?;
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+impl Server {
+    /// Starts a server.
+    ///
+    /// # Errors
+    /// If it can't listen, or another one runs.
+    pub async fn start(options: Options) -> Result<Self, ServeError> {
+        let devices = Devices::new(&options.config_home);
+        let folder = devices.folder().to_owned();
+        lathe_session::paths::create_private_folder(&folder)?;
+        let failed = |source| ServeError::Folder {
+            path: folder.clone(),
+            source,
+        };
+        let lock = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(folder.join("lock"))
+            .map_err(failed)?;
+        if lock.try_lock().is_err() {
+            return Err(ServeError::Running {
+                address: running(&options.config_home),
+            });
+        }
+        let port = options.port;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+            .await
+            .map_err(|source| ServeError::Listen { port, source })?;
+        let address = listener
+            .local_addr()
+            .map_err(|source| ServeError::Listen { port, source })?;
+        let state = folder.join("address");
+        lathe_session::paths::write_private_file(&state, address.to_string().as_bytes())?;
+        let shared = Arc::new(Shared {
+            addresses: Addresses::new(address.port(), options.proxy.as_deref()),
+            store: SessionStore::new(&options.config_home),
+            devices,
+            options,
+            strangers: Mutex::default(),
+            next: std::sync::atomic::AtomicU64::new(0),
+        });
+        let stop = CancellationToken::new();
+        lathe_spawn::task(accept(listener, shared, stop.clone()));
+        Ok(Self {
+            address,
+            stop,
+            _lock: lock,
+            state,
+        })
+    }
+
+    /// Its address.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.cancel();
+        let _ = std::fs::remove_file(&self.state);
+    }
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>, stop: CancellationToken) {
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = stop.cancelled() => return,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let (shared, stop) = (Arc::clone(&shared), stop.child_token());
+                drop(lathe_spawn::task(connection(stream, shared, stop)));
+            }
+            // Out of descriptors: others are about to be closed.
+            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+        }
+    }
+}
+
+async fn connection(stream: TcpStream, shared: Arc<Shared>, stop: CancellationToken) {
+    let number = shared.meet(stop.clone());
+    let service = {
+        let shared = Arc::clone(&shared);
+        let stop = stop.clone();
+        service_fn(move |request| answer(request, Arc::clone(&shared), number, stop.clone()))
+    };
+    let serving = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_LIMIT)
+        .max_buf_size(LARGEST_HEAD)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    tokio::select! {
+        _ = serving => {}
+        () = stop.cancelled() => {}
+    }
+    shared.trust(number);
+}
+
+impl Shared {
+    /// Notes a connection that has shown no token, and closes the oldest if there are too many.
+    fn meet(&self, stop: CancellationToken) -> u64 {
+        let number = self.next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let mut strangers = self.strangers.lock();
+        strangers.push_back((number, stop));
+        if strangers.len() > STRANGERS
+            && let Some((_, oldest)) = strangers.pop_front()
+        {
+            oldest.cancel();
+        }
+        number
+    }
+
+    fn trust(&self, number: u64) {
+        self.strangers.lock().retain(|(other, _)| *other != number);
+    }
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    shared: Arc<Shared>,
+    number: u64,
+    stop: CancellationToken,
+) -> Result<Response<Body>, Infallible> {
+    let is_page = guard::is_page(request.uri().path());
+    let mut response = match handle(request, &shared, number, stop).await {
+        Ok(response) => response,
+        Err(problem) => problem.into_response(),
+    };
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (header::CONTENT_SECURITY_POLICY, routes::CSP),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    headers.insert(
+        "cross-origin-resource-policy",
+        HeaderValue::from_static("same-origin"),
+    );
+    headers.insert(
+        "cross-origin-opener-policy",
+        HeaderValue::from_static("same-origin"),
+    );
+    if !headers.contains_key(header::CACHE_CONTROL) {
+        let value = if is_page { "no-cache" } else { "no-store" };
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(value));
+    }
+    Ok(response)
+}
+
+async fn handle(
+    request: Request<Incoming>,
+    shared: &Arc<Shared>,
+    number: u64,
+    stop: CancellationToken,
+) -> Result<Response<Body>, Problem> {
+    let (mut head, body) = request.into_parts();
+    guard::check(&shared.addresses, &head.method, &head.uri, &head.headers)?;
+    if guard::is_page(head.uri.path()) {
+        return routes::page(head.uri.path());
+    }
+    let path = head.uri.path().to_owned();
+    if path == "/v1/pair" && head.method == http::Method::POST {
+        return routes::pair(shared, &read(body, LARGEST_JSON).await?);
+    }
+    let token = guard::token(&head.headers).map(str::to_owned);
+    let device = match token {
+        Some(token) => {
+            let shared = Arc::clone(shared);
+            lathe_spawn::blocking(move || shared.devices.of_token(&token))
+                .await
+                .ok()
+                .flatten()
+        }
+        None => None,
+    };
+    let Some(device) = device else {
+        return Err(Problem::new(
+            StatusCode::UNAUTHORIZED,
+            "a token is missing or not known; `lathe web` opens the page with one",
+        ));
+    };
+    shared.trust(number);
+    if path == "/v1/wire" {
+        let upgrade = head.extensions.remove::<hyper::upgrade::OnUpgrade>();
+        return crate::socket::upgrade(shared, &head, upgrade, device, stop);
+    }
+    let limit = if path.ends_with("/uploads") {
+        LARGEST_UPLOAD
+    } else {
+        LARGEST_JSON
+    };
+    let body = read(body, limit).await?;
+    routes::route(shared, &head, body, &device, stop).await
+}
+
+async fn read(body: Incoming, limit: usize) -> Result<Bytes, Problem> {
+    let reading = Limited::new(body, limit).collect();
+    match tokio::time::timeout(BODY_LIMIT, reading).await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(_)) => Err(Problem::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("the body is cut off, or larger than {limit} bytes"),
+        )),
+        Err(_) => Err(Problem::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "the body came too slowly",
+        )),
+    }
+}

@@ -1,0 +1,14 @@
+//! The server as a whole: attacks, the API, and the page in a browser.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "tests assert by panicking, and stand outside of the program"
+)]
+
+mod api;
+mod attacks;
+#[cfg(target_os = "linux")]
+mod page;
+mod support;

@@ -1,0 +1,313 @@
+//! The page in a real browser: list, open, stream, approve, deny with words, interrupt, upload, a server that restarts,
+//! two tabs, a phone. `LATHE_PICTURES=FOLDER` keeps the pictures for the docs.
+use crate::support::Site;
+use base64::Engine as _;
+use lathe_server::DeviceScope;
+use lathe_wire::WireOp;
+use serde_json::{Value, json};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const HANG_LIMIT: Duration = Duration::from_secs(120);
+
+fn curl(method: &str, address: &str, body: &Value) -> Value {
+    let output = Command::new("curl")
+        .args([
+            "-s",
+            "--noproxy",
+            "*",
+            "-X",
+            method,
+            "-H",
+            "content-type: application/json",
+            "-d",
+        ])
+        .arg(body.to_string())
+        .arg(address)
+        .output()
+        .unwrap();
+    serde_json::from_slice(&output.stdout).unwrap_or_default()
+}
+
+/// Chromium, driven by WebDriver.
+struct Browser {
+    session: String,
+    child: Child,
+    _profile: tempfile::TempDir,
+}
+
+impl Browser {
+    fn start() -> Self {
+        let port = std::net::TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        let profile = tempfile::tempdir().unwrap();
+        let child = Command::new("chromedriver")
+            .arg(format!("--port={port}"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("scripts/setup-tests installs chromium-driver");
+        let base = format!("http://127.0.0.1:{port}");
+        let until = Instant::now() + HANG_LIMIT;
+        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(Instant::now() < until, "the driver does not start");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let arguments = [
+            "--headless=new".to_owned(),
+            "--no-sandbox".to_owned(),
+            "--disable-gpu".to_owned(),
+            "--disable-dev-shm-usage".to_owned(),
+            "--window-size=1200,800".to_owned(),
+            format!("--user-data-dir={}", profile.path().display()),
+        ];
+        let wanted = json!({"capabilities": {"alwaysMatch": {"goog:loggingPrefs": {"browser": "ALL"}, "goog:chromeOptions": {"args": arguments}}}});
+        let started = curl("POST", &format!("{base}/session"), &wanted);
+        let id = started["value"]["sessionId"]
+            .as_str()
+            .unwrap_or_else(|| panic!("{started}"));
+        Self {
+            session: format!("{base}/session/{id}"),
+            child,
+            _profile: profile,
+        }
+    }
+
+    fn open(&self, address: &str) {
+        let answer = curl(
+            "POST",
+            &format!("{}/url", self.session),
+            &json!({"url": address}),
+        );
+        assert_eq!(answer["value"], Value::Null, "{answer}");
+    }
+
+    /// The result of a function body in the page.
+    fn run(&self, script: &str) -> Value {
+        let body = json!({"script": script, "args": []});
+        curl("POST", &format!("{}/execute/sync", self.session), &body)["value"].clone()
+    }
+
+    #[track_caller]
+    fn wait(&self, condition: &str) {
+        let until = Instant::now() + HANG_LIMIT;
+        while self.run(&format!("return !!({condition})")) != json!(true) {
+            assert!(
+                Instant::now() < until,
+                "never: {condition}\n{}\n{}",
+                self.run("return document.body.innerText"),
+                curl(
+                    "POST",
+                    &format!("{}/se/log", self.session),
+                    &json!({"type": "browser"})
+                )
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    #[track_caller]
+    fn wait_text(&self, text: &str) {
+        self.wait(&format!(
+            "document.body.innerText.includes({})",
+            json!(text)
+        ));
+    }
+
+    fn picture(&self, name: &str) {
+        let Some(folder) = std::env::var_os("LATHE_PICTURES") else {
+            return;
+        };
+        let output = Command::new("curl")
+            .args([
+                "-s",
+                "--noproxy",
+                "*",
+                &format!("{}/screenshot", self.session),
+            ])
+            .output()
+            .unwrap();
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let bytes =
+            base64::engine::general_purpose::STANDARD.decode(answer["value"].as_str().unwrap());
+        std::fs::write(std::path::Path::new(&folder).join(name), bytes.unwrap()).unwrap();
+    }
+
+    fn type_prompt(&self, text: &str) {
+        self.run(&format!(
+            "const box = document.getElementById('prompt'); box.value = {}; document.getElementById('form').requestSubmit();",
+            json!(text)
+        ));
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = Command::new("curl")
+            .args(["-s", "-X", "DELETE", &self.session])
+            .output();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn question(id: &str) -> Value {
+    json!({"type": "control_request", "request_id": id, "request": {"subtype": "can_use_tool", "tool_name": "Edit",
+        "input": {"file_path": "src/lib.rs", "old_string": "let a = 1;\nlet b = 2;", "new_string": "let a = 1;\nlet b = 3;"}}})
+}
+
+fn records() -> Vec<Value> {
+    vec![
+        json!({"type": "user", "uuid": "00000000-0000-4000-8000-000000000001", "message": {"role": "user", "content": "Fix the failing test"}}),
+        json!({"type": "assistant", "uuid": "00000000-0000-4000-8000-000000000002", "message": {"role": "assistant", "content": [
+            {"type": "text", "text": "## Plan\n\nThe **sum** is wrong in `lib.rs`:\n\n- read it\n- fix it\n\n```rust\nlet b = 3;\n```"},
+            {"type": "tool_use", "id": "t1", "name": "TodoWrite", "input": {"todos": [
+                {"content": "Read the test", "status": "completed"}, {"content": "Fix the sum", "status": "in_progress"}]}},
+            {"type": "tool_use", "id": "t2", "name": "Bash", "input": {"command": "cargo test", "description": "Run the tests"}}]}}),
+        json!({"type": "user", "uuid": "00000000-0000-4000-8000-000000000003", "message": {"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": "t2", "content": "1 failed", "is_error": true}]}}),
+    ]
+}
+
+fn ops(site: &Site, wanted: impl Fn(&WireOp) -> bool) -> usize {
+    site.peer
+        .ops
+        .lock()
+        .iter()
+        .filter(|(op, _)| wanted(op))
+        .count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_page_works_in_a_browser() {
+    let site = Site::new().await;
+    *site.peer.records.lock() = records();
+    let code = site.devices().code(DeviceScope::Approve).unwrap();
+    let browser = Browser::start();
+    let base = format!("http://{}", site.host_header());
+
+    // The list.
+    browser.open(&format!("{base}/#c={code}"));
+    browser.wait_text("needs you");
+    assert_eq!(
+        browser.run("return location.hash"),
+        json!(""),
+        "the code does not stay in the address"
+    );
+    // Open: Markdown, a diff, tasks; nothing of it is markup.
+    browser.run("document.querySelector('#sessions button').click()");
+    browser.wait_text("Fix the failing test");
+    browser.wait("document.querySelector('#log strong')?.textContent === 'sum'");
+    browser.wait("document.querySelector('#todos li.in_progress')");
+    // Approve.
+    site.peer.ask(&question("q1"));
+    browser.wait("document.querySelector('.question .diff .add')");
+    browser.picture("page-question.png");
+    // Hostile text stays text.
+    let hostile = "<img src=x onerror=\"document.title='hacked'\"> \u{1b}[31mred \u{202e}txt.exe [a](javascript:alert(1))";
+    site.peer.emit(&json!({"type": "assistant", "message": {"role": "assistant", "content": [{"type": "text", "text": hostile}]}}));
+    browser.wait_text("txt.exe");
+    assert_eq!(
+        browser.run("return document.querySelectorAll('#log img').length"),
+        json!(0)
+    );
+    assert_eq!(
+        browser.run("return document.querySelectorAll('a[href^=javascript]').length"),
+        json!(0)
+    );
+    let text = browser.run("return document.getElementById('log').textContent");
+    let text = text.as_str().unwrap();
+    assert!(
+        text.contains("<img src=x") && text.contains("red txt.exe"),
+        "{text}"
+    );
+    assert!(
+        !text.contains('\u{1b}') && !text.contains('\u{202e}'),
+        "{text}"
+    );
+    browser.run("document.querySelector('.question .yes').click()");
+    browser.wait("!document.querySelector('.question')");
+    browser.wait_text("Allowed by");
+    // Deny with words.
+    site.peer.ask(&question("q2"));
+    browser.wait("document.querySelector('.question input[type=text]')");
+    browser.run("document.querySelector('.question input[type=text]').value = 'use the other file'; [...document.querySelectorAll('.question button')].find(b => b.textContent === 'No').click()");
+    browser.wait_text("use the other file");
+    // Stream.
+    browser.type_prompt("go on");
+    browser
+        .wait("[...document.querySelectorAll('#log strong')].some(b => b.textContent === 'words')");
+    // Interrupt.
+    site.peer
+        .emit(&json!({"type": "stream_event", "event": {"type": "message_start"}}));
+    browser.wait("!document.getElementById('interrupt').hidden");
+    browser.run("document.getElementById('interrupt').click()");
+    browser.wait("document.getElementById('interrupt').hidden");
+    assert_eq!(ops(&site, |op| matches!(op, WireOp::Interrupt { .. })), 1);
+    // Upload, by the file list of the input.
+    browser.run("const files = new DataTransfer(); files.items.add(new File(['hello'], 'notes.txt')); const input = document.getElementById('attach'); input.files = files.files; input.dispatchEvent(new Event('change'));");
+    browser.wait("document.querySelector('#files li')");
+    browser.type_prompt("look");
+    browser.wait_text("_notes.txt look");
+    // A restart of the server: the page comes back by itself, with the same token.
+    let site = site.restart().await;
+    browser.type_prompt("after the restart");
+    browser.wait_text("after the restart");
+    browser.wait("document.getElementById('state').textContent !== 'reconnecting'");
+    assert_eq!(
+        ops(
+            &site,
+            |op| matches!(op, WireOp::Prompt { content, .. } if content.text().contains("after the restart"))
+        ),
+        1
+    );
+    let title = browser.run("return document.title");
+    assert!(title.as_str().unwrap().contains("the session"), "{title}");
+    browser.picture("page.png");
+    // A phone.
+    let size = json!({"width": 400, "height": 800});
+    curl("POST", &format!("{}/window/rect", browser.session), &size);
+    browser.wait("getComputedStyle(document.getElementById('list')).display === 'none'");
+    assert_eq!(
+        browser.run("return document.documentElement.scrollWidth <= innerWidth"),
+        json!(true),
+        "nothing is wider than the screen"
+    );
+    site.peer.ask(&question("q3"));
+    browser.wait("document.querySelector('.question .yes')");
+    browser.picture("page-phone.png");
+    browser.run("document.getElementById('back').click()");
+    browser.wait("getComputedStyle(document.getElementById('list')).display !== 'none'");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_tabs_one_wins_and_the_other_is_told() {
+    let site = Site::new().await;
+    let base = format!("http://{}", site.host_header());
+    let tabs = [Browser::start(), Browser::start()];
+    for tab in &tabs {
+        let code = site.devices().code(DeviceScope::Approve).unwrap();
+        tab.open(&format!("{base}/#c={code}"));
+        tab.wait("document.querySelector('#sessions button')");
+        tab.run("document.querySelector('#sessions button').click()");
+        tab.wait("document.getElementById('state').textContent === 'needs you'");
+    }
+    site.peer.ask(&question("race"));
+    for tab in &tabs {
+        tab.wait("document.querySelector('.question .yes')");
+    }
+    std::thread::scope(|scope| {
+        for tab in &tabs {
+            scope.spawn(|| tab.run("document.querySelector('.question .yes')?.click()"));
+        }
+    });
+    for tab in &tabs {
+        tab.wait("!document.querySelector('.question')");
+        tab.wait_text("Allowed by");
+    }
+    let replies = ops(&site, |op| matches!(op, WireOp::PermissionReply { .. }));
+    assert!((1..=2).contains(&replies), "{replies}");
+}
