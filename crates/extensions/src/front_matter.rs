@@ -379,7 +379,7 @@ fn lenient_field(file: &Path, block: &Block<'_>, problems: &mut Vec<Problem>) ->
     let is_structure = value.is_empty()
         || (value.starts_with('{') && (value.contains('\n') || !is_template(value)))
         || (value.starts_with(['&', '*', '!']) && value.contains('\n'))
-        || (value.starts_with('[') && !is_hint(value))
+        || (value.starts_with('[') && !is_hint(value) && (!is_prose(key) || value.contains('\n')))
         || value
             .lines()
             .skip(1)
@@ -405,6 +405,14 @@ fn lenient_field(file: &Path, block: &Block<'_>, problems: &mut Vec<Problem>) ->
         line: Some(block.line),
         value: Value::String(word_for_word(value)),
     })
+}
+
+/// True if the value of a key is always text, whatever it begins with.
+fn is_prose(key: &str) -> bool {
+    matches!(
+        key,
+        "name" | "description" | "when_to_use" | "argument-hint"
+    )
 }
 
 /// True if a value only looks like a list, as in `argument-hint: [file] [line]`.
@@ -506,6 +514,14 @@ mod tests {
         );
         assert_eq!(document.body, "Body");
         assert_eq!(document.fields[2].line, Some(4));
+    }
+
+    #[test]
+    fn a_description_that_opens_a_bracket_is_text_and_a_list_is_not() {
+        let (document, problems) =
+            read("---\ndescription: [unclosed and more\ntools: [Read\n---\nBody\n");
+        assert_eq!(map(&document), json!({"description": "[unclosed and more"}));
+        assert_eq!(problems.len(), 2, "{problems:?}");
     }
 
     #[test]

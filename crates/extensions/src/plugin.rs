@@ -35,6 +35,57 @@ pub enum MonitorStart {
     OnSkill(String),
 }
 
+/// A command file, or a folder of such files.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CommandPath {
+    pub path: PathBuf,
+    /// The entry of the file in a manifest that lists commands by name.
+    pub named: Option<NamedCommand>,
+}
+
+/// An entry of a manifest that lists commands by name. What it gives goes before the file's own keys.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NamedCommand {
+    pub name: String,
+    pub description: Option<String>,
+    pub argument_hint: Option<String>,
+    pub model: Option<String>,
+    pub allowed_tools: Option<Vec<String>>,
+}
+
+impl CommandPath {
+    /// A file that a manifest lists under a name.
+    pub(crate) fn named(path: PathBuf, name: &str, entry: &Value) -> Self {
+        Self {
+            path,
+            named: Some(NamedCommand::of(name, entry)),
+        }
+    }
+}
+
+impl NamedCommand {
+    fn of(name: &str, entry: &Value) -> Self {
+        let text = |key: &str| entry.get(key).and_then(Value::as_str).map(str::to_owned);
+        let tools = entry.get("allowedTools").and_then(Value::as_array);
+        Self {
+            name: name.to_owned(),
+            description: text("description"),
+            argument_hint: text("argumentHint"),
+            model: text("model"),
+            allowed_tools: tools.map(|tools| {
+                let tools = tools.iter().filter_map(Value::as_str);
+                tools.map(str::to_owned).collect()
+            }),
+        }
+    }
+}
+
+impl From<PathBuf> for CommandPath {
+    fn from(path: PathBuf) -> Self {
+        Self { path, named: None }
+    }
+}
+
 /// The parts of one enabled plugin. All paths are absolute and were checked to be inside the
 /// plugin's folder.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -52,7 +103,7 @@ pub struct PluginContribution {
     /// Skill folders (with a `SKILL.md`) and folders of skill folders.
     pub skills: Vec<PathBuf>,
     /// Command files and folders of command files.
-    pub commands: Vec<PathBuf>,
+    pub commands: Vec<CommandPath>,
     /// Output style files and folders of such files.
     pub output_styles: Vec<PathBuf>,
     /// Hooks by event, with the plugin's variables filled in.
@@ -70,6 +121,12 @@ pub struct PluginContribution {
 }
 
 impl PluginContribution {
+    /// The paths of its commands.
+    pub(crate) fn command_paths(&self) -> Vec<PathBuf> {
+        let commands = self.commands.iter();
+        commands.map(|command| command.path.clone()).collect()
+    }
+
     /// The variables for its files: `CLAUDE_PLUGIN_ROOT`, `CLAUDE_PLUGIN_DATA` (also with `LATHE_`)
     /// and `user_config.KEY`.
     #[must_use]

@@ -170,15 +170,13 @@ fn plugins_are_read_as_expected_and_hostile_ones_refused() {
         if let Some(version) = expected["version"].as_str() {
             assert_eq!(contribution.version.as_deref(), Some(version), "{name}");
         }
-        for path in [
+        let commands = contribution.commands.iter().map(|command| &command.path);
+        let others = [
             &contribution.agents,
             &contribution.skills,
-            &contribution.commands,
             &contribution.output_styles,
-        ]
-        .into_iter()
-        .flatten()
-        {
+        ];
+        for path in others.into_iter().flatten().chain(commands) {
             assert!(path.starts_with(&folder), "{name}: {}", path.display());
         }
         let sources = Sources::default().with_plugins(vec![contribution.clone()]);

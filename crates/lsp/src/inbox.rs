@@ -32,6 +32,8 @@ struct State {
     pushed: HashMap<PathBuf, Published>,
     /// Problems that were pulled.
     pulled: HashMap<PathBuf, Vec<Problem>>,
+    /// The newest problems of a few files as they were written: code actions are asked for with them.
+    written: HashMap<PathBuf, Vec<Value>>,
     /// Capabilities registered after initialisation: ids and methods.
     registered: HashMap<String, String>,
     /// Tokens of work in progress.
@@ -43,6 +45,10 @@ struct State {
     /// Incremented with every report.
     sequence: u64,
 }
+
+/// Of how many files problems are kept as they were written, and how many of each.
+const WRITTEN_FILES: usize = 32;
+const WRITTEN_PROBLEMS: usize = 200;
 
 struct Published {
     problems: Vec<Problem>,
@@ -110,6 +116,23 @@ impl Inbox {
         }
     }
 
+    /// Keeps problems as they were written.
+    pub(crate) fn keep_written(&self, path: &Path, problems: &Value) {
+        let problems = problems.as_array().map(Vec::as_slice).unwrap_or_default();
+        let problems = problems.iter().take(WRITTEN_PROBLEMS).cloned().collect();
+        let mut state = self.state.lock();
+        if state.written.len() >= WRITTEN_FILES && !state.written.contains_key(path) {
+            state.written.clear();
+        }
+        state.written.insert(path.to_owned(), problems);
+    }
+
+    /// The problems of a file as they were written.
+    pub(crate) fn written(&self, path: &Path) -> Vec<Value> {
+        let state = self.state.lock();
+        state.written.get(path).cloned().unwrap_or_default()
+    }
+
     /// The problems of a file without duplicates.
     pub(crate) fn problems(&self, path: &Path) -> Vec<Problem> {
         let state = self.state.lock();
@@ -138,7 +161,9 @@ impl Inbox {
         let Some(path) = params.get("uri").and_then(Value::as_str).and_then(from_uri) else {
             return;
         };
-        let problems = read_list(params.get("diagnostics").unwrap_or(&Value::Null));
+        let list = params.get("diagnostics").unwrap_or(&Value::Null);
+        self.keep_written(&path, list);
+        let problems = read_list(list);
         let mut state = self.state.lock();
         state.sequence += 1;
         let published = Published {

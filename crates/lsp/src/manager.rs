@@ -183,7 +183,7 @@ impl LanguageServers {
         }
     }
 
-    fn no_server(&self, path: &Path) -> LspError {
+    pub(crate) fn no_server(&self, path: &Path) -> LspError {
         let name = path.extension().map_or_else(
             || path.display().to_string(),
             |ending| format!(".{} files", ending.display()),

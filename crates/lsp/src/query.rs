@@ -8,6 +8,7 @@ use crate::error::LspError;
 use crate::limits::{CHECK, INDEXING};
 use crate::position::{Encoding, from_uri, to_uri};
 use crate::server::{Server, Shown, read_text};
+use crate::workspace_edit::CodeAction;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -43,6 +44,10 @@ pub enum Operation {
     OutgoingCalls,
     /// The problems of a file.
     Diagnostics,
+    /// Changes that a server offers for a line.
+    CodeActions,
+    /// Another name for a symbol.
+    Rename,
 }
 
 impl Operation {
@@ -59,6 +64,8 @@ impl Operation {
                 ("callHierarchyProvider", "textDocument/prepareCallHierarchy")
             }
             Self::Diagnostics => ("diagnosticProvider", "textDocument/diagnostic"),
+            Self::CodeActions => ("codeActionProvider", "textDocument/codeAction"),
+            Self::Rename => ("renameProvider", "textDocument/rename"),
         }
     }
 
@@ -76,6 +83,8 @@ impl Operation {
             Self::IncomingCalls => "incomingCalls",
             Self::OutgoingCalls => "outgoingCalls",
             Self::Diagnostics => "diagnostics",
+            Self::CodeActions => "codeActions",
+            Self::Rename => "rename",
         }
     }
 
@@ -151,6 +160,8 @@ pub enum QueryAnswer {
     Calls(Vec<(Symbol, Vec<u32>)>),
     /// Problems, worst first.
     Problems(Vec<Problem>),
+    /// Code actions.
+    Actions(Vec<CodeAction>),
 }
 
 impl Server {
@@ -175,6 +186,11 @@ impl Server {
             return Ok(QueryAnswer::Problems(problems));
         }
         self.idle(INDEXING, cancel).await;
+        if operation == Operation::CodeActions {
+            return Ok(QueryAnswer::Actions(
+                self.list_actions(question, cancel).await?,
+            ));
+        }
         let (_, method) = operation.asks();
         let document = json!({"uri": to_uri(&question.path)});
         let params = match operation {
@@ -224,7 +240,7 @@ impl Server {
     }
 
     /// The place of a question in the server's units.
-    fn position(&self, question: &Question, shown: &Shown) -> Result<Value, LspError> {
+    pub(crate) fn position(&self, question: &Question, shown: &Shown) -> Result<Value, LspError> {
         let wrong = |text: String| Err(LspError::Question(text));
         let operation = question.operation.name();
         let Some(number) = question.line.filter(|line| *line > 0) else {

@@ -172,6 +172,11 @@ impl Server {
             || self.inbox.has_registered(method)
     }
 
+    /// A part of the capabilities that it declared.
+    pub(crate) fn capability(&self, pointer: &str) -> Option<&Value> {
+        self.capabilities.pointer(pointer)
+    }
+
     /// Shows it a file as it is on disk, if it doesn't know it so.
     pub(crate) async fn show(&self, path: &Path) -> Result<Shown, LspError> {
         match read_text(path).await {
@@ -463,9 +468,15 @@ impl Server {
         }
     }
 
+    /// The problems of a file as the server wrote them.
+    pub(crate) fn written(&self, path: &Path) -> Vec<Value> {
+        self.inbox.written(path)
+    }
+
     fn keep_report(&self, path: PathBuf, report: &Value) {
         // A report without a list says that nothing has changed.
         if let Some(items) = report.get("items") {
+            self.inbox.keep_written(&path, items);
             self.inbox.keep_answer(path, read_list(items));
         }
     }
@@ -569,6 +580,7 @@ fn client_capabilities() -> Value {
         "window": {"workDoneProgress": true, "showMessage": {}, "showDocument": {"support": false}},
         "workspace": {
             "applyEdit": false,
+            "workspaceEdit": {"documentChanges": true, "failureHandling": "abort"},
             "workspaceFolders": true,
             "configuration": true,
             "didChangeConfiguration": plain,
@@ -584,6 +596,18 @@ fn client_capabilities() -> Value {
             "definition": link,
             "implementation": link,
             "references": plain,
+            "rename": {"dynamicRegistration": false, "prepareSupport": false},
+            "codeAction": {
+                "dynamicRegistration": false,
+                "dataSupport": true,
+                "disabledSupport": true,
+                "isPreferredSupport": true,
+                "resolveSupport": {"properties": ["edit"]},
+                "codeActionLiteralSupport": {"codeActionKind": {"valueSet": [
+                    "", "quickfix", "refactor", "refactor.extract", "refactor.inline", "refactor.rewrite", "source",
+                    "source.organizeImports", "source.fixAll",
+                ]}},
+            },
             "callHierarchy": plain,
             "hover": {"dynamicRegistration": false, "contentFormat": ["markdown", "plaintext"]},
             "documentSymbol": {

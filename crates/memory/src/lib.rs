@@ -10,4 +10,6 @@ pub mod magic_docs;
 pub mod notes;
 pub mod store;
 
-pub use store::{AgentScope, AutoMemory, MemoryError, MemoryIndex, Topic};
+pub use store::{
+    AgentHomes, AgentScope, AutoMemory, MemoryError, MemoryIndex, SnapshotState, Topic,
+};

@@ -68,6 +68,35 @@ pub struct Topic {
     pub bytes: u64,
 }
 
+/// Where memories of agents may lie.
+#[derive(Debug, Clone, Copy)]
+pub struct AgentHomes<'a> {
+    /// The config home.
+    pub config_home: &'a Path,
+    /// That of the ecosystem, if it is read.
+    pub claude_home: Option<&'a Path>,
+    /// The project.
+    pub project: &'a Path,
+}
+
+/// The outcome of looking for a snapshot of a project.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SnapshotState {
+    /// There is none, or it is known.
+    None,
+    /// The memory began with it.
+    Taken,
+    /// The memory has other contents: nothing was changed.
+    Newer,
+}
+
+/// The file of a snapshot that says how old it is.
+const SNAPSHOT: &str = "snapshot.json";
+/// The file of a memory that says which snapshot it began with.
+const SYNCED: &str = ".snapshot-synced.json";
+const MOST_SNAPSHOT_FILES: usize = 200;
+const MOST_SNAPSHOT_BYTES: u64 = 256 * 1024;
+
 impl AutoMemory {
     /// The memory of the project in a folder.
     #[must_use]
@@ -81,20 +110,87 @@ impl AutoMemory {
         }
     }
 
-    /// The memory of a type of agents. Same files, same limits.
+    /// The memory of a type of agents. Same files, same limits. A folder of the ecosystem is used where only that is
+    /// there.
     #[must_use]
-    pub fn of_agent(config_home: &Path, project: &Path, agent: &str, scope: AgentScope) -> Self {
+    pub fn of_agent(homes: AgentHomes<'_>, agent: &str, scope: AgentScope) -> Self {
         // An agent's name comes from a file that anyone may have written.
         let name = file_stem_of(agent, 80);
-        let base = match scope {
-            AgentScope::User => config_home.join("agent-memory"),
-            AgentScope::Project => project.join(".lathe").join("agent-memory"),
-            AgentScope::Local => project.join(".lathe").join("agent-memory-local"),
+        let kind = match scope {
+            AgentScope::User | AgentScope::Project => "agent-memory",
+            AgentScope::Local => "agent-memory-local",
         };
+        let (own, other) = match scope {
+            AgentScope::User => (
+                homes.config_home.to_owned(),
+                homes.claude_home.map(Path::to_owned),
+            ),
+            _ => (
+                homes.project.join(".lathe"),
+                Some(homes.project.join(".claude")),
+            ),
+        };
+        let inside = |base: PathBuf| base.join(kind).join(&name);
+        let own = inside(own);
+        let other = other
+            .map(inside)
+            .filter(|other| other.is_dir() && !own.exists());
         Self {
-            folder: base.join(name),
-            project: (scope != AgentScope::User).then(|| project.to_owned()),
+            folder: other.unwrap_or(own),
+            project: (scope != AgentScope::User).then(|| homes.project.to_owned()),
         }
+    }
+
+    /// Begins the memory of a project's agent with the snapshot that the project brings, if it is empty. The memory of a
+    /// user is not for a project to begin.
+    pub fn take_snapshot(&self, agent: &str) -> SnapshotState {
+        let Some(project) = &self.project else {
+            return SnapshotState::None;
+        };
+        let name = file_stem_of(agent, 80);
+        let mut folders = [".lathe", ".claude"].into_iter().map(|base| {
+            project
+                .join(base)
+                .join("agent-memory-snapshots")
+                .join(&name)
+        });
+        let Some(from) = folders.find(|folder| folder.is_dir() && self.is_own(folder)) else {
+            return SnapshotState::None;
+        };
+        let stamp = std::fs::read_to_string(from.join(SNAPSHOT)).unwrap_or_default();
+        let synced = self.folder.join(SYNCED);
+        let is_empty = std::fs::read_dir(&self.folder).map_or(true, |mut it| it.next().is_none());
+        if !is_empty {
+            let known = std::fs::read_to_string(synced).is_ok_and(|known| known == stamp);
+            return if known {
+                SnapshotState::None
+            } else {
+                SnapshotState::Newer
+            };
+        }
+        let files = std::fs::read_dir(&from).into_iter().flatten().flatten();
+        let mut copied = 0;
+        for path in files.map(|file| file.path()).take(MOST_SNAPSHOT_FILES) {
+            let is_text = path.extension().is_some_and(|end| end == "md");
+            let fits = path
+                .metadata()
+                .is_ok_and(|it| it.is_file() && it.len() <= MOST_SNAPSHOT_BYTES);
+            if !is_text
+                || !fits
+                || !self.is_own(&path)
+                || std::fs::create_dir_all(&self.folder).is_err()
+            {
+                continue;
+            }
+            if let Some(name) = path.file_name() {
+                copied += usize::from(std::fs::copy(&path, self.folder.join(name)).is_ok());
+            }
+        }
+        if copied == 0 {
+            return SnapshotState::None;
+        }
+        let _ = std::fs::write(synced, stamp);
+        SnapshotState::Taken
     }
 
     /// Whether a file of the memory is what it seems: with a project's memory, no link leads to it.
@@ -556,9 +652,13 @@ mod tests {
 
     #[test]
     fn an_agents_memory_lies_where_its_scope_says_and_never_elsewhere() {
-        let (home, project) = (Path::new("/c"), Path::new("/p"));
+        let homes = AgentHomes {
+            config_home: Path::new("/c"),
+            claude_home: None,
+            project: Path::new("/p"),
+        };
         let folder = |name: &str, scope| {
-            let memory = AutoMemory::of_agent(home, project, name, scope);
+            let memory = AutoMemory::of_agent(homes, name, scope);
             memory.folder().display().to_string()
         };
         assert_eq!(
@@ -590,15 +690,85 @@ mod tests {
         symlink("../../../.env", agents.join("reviewer/MEMORY.md")).unwrap();
         symlink(home.join(".ssh/id_rsa"), agents.join("reviewer/x.md")).unwrap();
         symlink(home.join(".ssh"), agents.join("linked")).unwrap();
+        let homes = AgentHomes {
+            config_home: &home,
+            claude_home: None,
+            project: &project,
+        };
         for name in ["reviewer", "linked"] {
-            let memory = AutoMemory::of_agent(&home, &project, name, AgentScope::Project);
+            let memory = AutoMemory::of_agent(homes, name, AgentScope::Project);
             assert_eq!(memory.index(), None, "{name}");
             assert!(memory.topics().is_empty(), "{name}");
             assert!(!memory.prompt().contains("KEY"), "{name}");
         }
         std::fs::remove_file(agents.join("reviewer/MEMORY.md")).unwrap();
         std::fs::write(agents.join("reviewer/MEMORY.md"), "use tabs").unwrap();
-        let memory = AutoMemory::of_agent(&home, &project, "reviewer", AgentScope::Project);
+        let memory = AutoMemory::of_agent(homes, "reviewer", AgentScope::Project);
         assert!(memory.prompt().contains("use tabs"));
+    }
+
+    #[test]
+    fn folders_of_the_ecosystem_are_used_where_only_they_are_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |path: &str| folder.path().join(path);
+        for path in [
+            "claude/agent-memory/a",
+            "project/.claude/agent-memory/a",
+            "project/.claude/agent-memory-local/a",
+            "project/.lathe/agent-memory/b",
+            "project/.claude/agent-memory/b",
+        ] {
+            std::fs::create_dir_all(at(path)).unwrap();
+        }
+        let (config, claude, project) = (at("config"), at("claude"), at("project"));
+        let homes = AgentHomes {
+            config_home: &config,
+            claude_home: Some(&claude),
+            project: &project,
+        };
+        for (name, scope, expected) in [
+            ("a", AgentScope::User, "claude/agent-memory/a"),
+            ("a", AgentScope::Project, "project/.claude/agent-memory/a"),
+            (
+                "a",
+                AgentScope::Local,
+                "project/.claude/agent-memory-local/a",
+            ),
+            ("b", AgentScope::Project, "project/.lathe/agent-memory/b"),
+            ("c", AgentScope::User, "config/agent-memory/c"),
+        ] {
+            let memory = AutoMemory::of_agent(homes, name, scope);
+            assert_eq!(memory.folder(), at(expected));
+        }
+    }
+
+    #[test]
+    fn an_empty_memory_begins_with_the_projects_snapshot_and_a_full_one_is_left_alone() {
+        use std::os::unix::fs::symlink;
+        let folder = tempfile::tempdir().unwrap();
+        let project = folder.path().join("project");
+        let snapshot = project.join(".claude/agent-memory-snapshots/reviewer");
+        std::fs::create_dir_all(&snapshot).unwrap();
+        std::fs::write(snapshot.join("MEMORY.md"), "use tabs").unwrap();
+        std::fs::write(snapshot.join("snapshot.json"), r#"{"updatedAt": "1"}"#).unwrap();
+        std::fs::write(folder.path().join("secret.md"), "KEY").unwrap();
+        symlink(folder.path().join("secret.md"), snapshot.join("linked.md")).unwrap();
+        let homes = AgentHomes {
+            config_home: folder.path(),
+            claude_home: None,
+            project: &project,
+        };
+        let user = AutoMemory::of_agent(homes, "reviewer", AgentScope::User);
+        assert_eq!(user.take_snapshot("reviewer"), SnapshotState::None);
+        let local = AutoMemory::of_agent(homes, "reviewer", AgentScope::Local);
+        assert_eq!(local.take_snapshot("other"), SnapshotState::None);
+        assert_eq!(local.take_snapshot("reviewer"), SnapshotState::Taken);
+        assert!(local.prompt().contains("use tabs"));
+        assert!(!local.folder().join("linked.md").exists());
+        assert_eq!(local.take_snapshot("reviewer"), SnapshotState::None);
+        std::fs::write(snapshot.join("snapshot.json"), r#"{"updatedAt": "2"}"#).unwrap();
+        std::fs::write(snapshot.join("MEMORY.md"), "use blanks").unwrap();
+        assert_eq!(local.take_snapshot("reviewer"), SnapshotState::Newer);
+        assert!(local.prompt().contains("use tabs"));
     }
 }

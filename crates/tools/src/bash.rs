@@ -5,6 +5,7 @@
 
 use crate::context::{CallContext, ToolContext};
 use crate::editor_terminal;
+use crate::interactive;
 use crate::tool::{CallTraits, InterruptBehavior, Tool, ToolError, ToolOutput};
 use lathe_protocol::content::{Content, ContentBlock};
 use lathe_protocol::display::Display;
@@ -48,23 +49,26 @@ pub struct Input {
     /// Start it and return at once with a task id.
     #[serde(default)]
     run_in_background: Option<bool>,
+    /// Run it on a terminal. Returns when it waits for input.
+    #[serde(default)]
+    interactive: Option<bool>,
     /// Run it without the sandbox. Only where the sandbox is what made it fail.
     #[serde(default, rename = "dangerouslyDisableSandbox")]
     dangerously_disable_sandbox: Option<bool>,
 }
 
 /// The limits that hold in a session.
-struct Limits {
+pub(crate) struct Limits {
     default_timeout: Duration,
     most_timeout: Duration,
-    output: usize,
+    pub(crate) output: usize,
     background: bool,
 }
 
 impl Limits {
     const MOST_OUTPUT: u64 = 150_000;
 
-    fn of(context: &ToolContext) -> Self {
+    pub(crate) fn of(context: &ToolContext) -> Self {
         let environment = &context.environment;
         let number = |variable, default: u64| {
             environment
@@ -83,7 +87,7 @@ impl Limits {
         }
     }
 
-    fn timeout(&self, wanted: Option<u64>) -> Duration {
+    pub(crate) fn timeout(&self, wanted: Option<u64>) -> Duration {
         match wanted {
             None | Some(0) => self.default_timeout,
             Some(milliseconds) => Duration::from_millis(milliseconds).min(self.most_timeout),
@@ -111,7 +115,8 @@ impl Tool for Bash {
     }
 
     fn traits(&self, input: &Input) -> CallTraits {
-        let reads = input.run_in_background != Some(true) && only_reads(&input.command);
+        let stays = input.run_in_background == Some(true) || input.interactive == Some(true);
+        let reads = !stays && only_reads(&input.command);
         CallTraits {
             read_only: reads,
             concurrency_safe: reads,
@@ -143,6 +148,11 @@ impl Tool for Bash {
                 "command is empty; give a command to run.",
             ));
         }
+        if input.run_in_background == Some(true) && input.interactive == Some(true) {
+            return Err(ToolError::invalid(
+                "interactive and run_in_background exclude each other; an interactive command runs on by itself.",
+            ));
+        }
         if input.run_in_background == Some(true) && !Limits::of(context).background {
             return Err(ToolError::invalid(
                 "Background commands are switched off here (LATHE_DISABLE_BACKGROUND_TASKS). \
@@ -169,6 +179,19 @@ impl Tool for Bash {
                 .await
                 .map_err(|error| ToolError::failed(error.to_string()))?;
             return Ok(started(&id, session));
+        }
+        if input.interactive == Some(true) {
+            let timeout = options.timeout;
+            let started = session.shell.start_on_terminal(&command, options).await;
+            let started = started.map_err(|error| ToolError::failed(error.to_string()))?;
+            let waited = interactive::wait(&started, timeout, limits.output, &context).await;
+            if matches!(waited, Err(ToolError::Cancelled(_))) {
+                started.stop().await;
+                return Err(ToolError::Cancelled(
+                    "The command was cancelled.".to_owned(),
+                ));
+            }
+            return waited;
         }
         if let Some(terminals) = editor_terminal::lent(&context) {
             let lent = editor_terminal::run(terminals.as_ref(), &command, &options, &context).await;

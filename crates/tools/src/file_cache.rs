@@ -139,6 +139,8 @@ pub struct ReadFact<'a> {
 /// How much of a file must have been seen before it may be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
+    /// Nothing: a program that has the file worked the change out.
+    Nothing,
     /// Some of it: the change itself says what stands there.
     Part,
     /// All of it: the change replaces everything.
@@ -416,6 +418,9 @@ impl FileCache {
         hash: Option<ContentHash>,
         need: Need,
     ) -> Result<(), NotFresh> {
+        if need == Need::Nothing {
+            return Ok(());
+        }
         let shown = || path.display().to_string();
         let key = key_of(path);
         let mut state = self.state.lock();

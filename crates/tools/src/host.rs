@@ -13,7 +13,7 @@ use crate::tool::{ToolError, ToolOutput};
 use crate::web_search::SearchAnswer;
 use futures::future::BoxFuture;
 use lathe_protocol::event::TaskUsage;
-use lathe_protocol::ids::TaskId;
+use lathe_protocol::ids::{TaskId, ToolUseId};
 use lathe_protocol::permission::PermissionMode;
 use lathe_web::search::Query;
 use serde_json::Value;
@@ -49,6 +49,15 @@ pub trait SessionHost: Send + Sync {
         order: AgentOrder,
         call: CallContext,
     ) -> BoxFuture<'_, Result<AgentReport, ToolError>>;
+
+    /// Starts a workflow, which continues in the background.
+    fn start_workflow(
+        &self,
+        _order: WorkflowOrder,
+        _call: CallContext,
+    ) -> BoxFuture<'_, Result<WorkflowStarted, ToolError>> {
+        Box::pin(async { Err(ToolError::failed("There is no session to run it in.")) })
+    }
 
     /// Gives an agent a message. A finished one is woken and continues in the background.
     fn send_message(
@@ -134,10 +143,69 @@ pub trait SessionHost: Send + Sync {
     /// Passes matching lines of a background command on to the conversation.
     fn monitor(&self, order: MonitorOrder);
 
+    /// Moves the session into a worktree: a new one by its name, or one that is there by its path.
+    fn enter_worktree(
+        &self,
+        _wish: WorktreeWish,
+    ) -> BoxFuture<'_, Result<WorktreeMove, ToolError>> {
+        Box::pin(async { Err(ToolError::failed("There is no session to move.")) })
+    }
+
+    /// Moves the session back from its worktree. `remove` removes that if nothing would be lost, or all the same with
+    /// `discard`.
+    fn exit_worktree(
+        &self,
+        _remove: bool,
+        _discard: bool,
+    ) -> BoxFuture<'_, Result<WorktreeMove, ToolError>> {
+        Box::pin(async { Err(ToolError::failed("There is no session to move.")) })
+    }
+
+    /// The effective settings.
+    fn settings(&self) -> Value {
+        Value::Null
+    }
+
+    /// Changes settings for the rest of the session; `null` takes a change back.
+    ///
+    /// # Errors
+    /// When they are wrong; then nothing changes.
+    fn change_settings(&self, _changes: &serde_json::Map<String, Value>) -> Result<(), ToolError> {
+        Err(ToolError::failed(
+            "This conversation has no settings of its own.",
+        ))
+    }
+
     /// The scheduled prompts of the session and its project, with the permission mode that a new one is made in.
     fn schedule(&self) -> Option<(Arc<Schedule>, PermissionMode)> {
         None
     }
+}
+
+/// Which worktree a session goes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WorktreeWish {
+    /// One by this name, which is made if it isn't there.
+    Named(String),
+    /// One that is there.
+    At(PathBuf),
+}
+
+/// A session that went into a worktree or left it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorktreeMove {
+    /// The worktree.
+    pub path: PathBuf,
+    /// Its branch; empty if it is on none.
+    pub branch: String,
+    /// The folder that the session was started in.
+    pub original: PathBuf,
+    /// Whether the worktree is gone.
+    pub removed: bool,
+    /// Files and commits that were discarded.
+    pub discarded: (usize, usize),
+    /// The text for the model.
+    pub message: String,
 }
 
 /// Which agent, and what for.
@@ -159,6 +227,32 @@ pub struct AgentOrder {
     pub worktree: bool,
     /// A name by which messages reach it.
     pub name: Option<String>,
+}
+
+/// Which workflow, and what for. One of the first three, or the script of the run that is resumed.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct WorkflowOrder {
+    /// The script itself.
+    pub script: Option<String>,
+    /// A saved or built-in one.
+    pub name: Option<String>,
+    /// A file.
+    pub path: Option<PathBuf>,
+    /// Its arguments.
+    pub args: Value,
+    /// A run whose finished agents are not run again.
+    pub resume: Option<String>,
+}
+
+/// A workflow that runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkflowStarted {
+    /// Names the run; also the id of its task.
+    pub run_id: String,
+    /// The name of the workflow.
+    pub name: String,
+    /// Where its output is.
+    pub output_file: PathBuf,
 }
 
 /// The outcome of a request to start an agent.
@@ -223,6 +317,12 @@ pub struct AgentTask {
     pub worktree: Option<String>,
     /// The tool that it used last.
     pub last_tool: Option<String>,
+    /// The call that started it, which its records and events name.
+    pub tool_use_id: Option<ToolUseId>,
+    /// The agent that started it; `None` is the main conversation.
+    pub parent: Option<TaskId>,
+    /// Dollars that it has cost; 0 where the price is unknown.
+    pub cost_usd: f64,
 }
 
 /// How planning stands.

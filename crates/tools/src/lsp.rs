@@ -50,6 +50,7 @@ enum Wanted {
     IncomingCalls,
     OutgoingCalls,
     Diagnostics,
+    CodeActions,
 }
 
 impl Wanted {
@@ -65,6 +66,7 @@ impl Wanted {
             Self::IncomingCalls => Operation::IncomingCalls,
             Self::OutgoingCalls => Operation::OutgoingCalls,
             Self::Diagnostics => Operation::Diagnostics,
+            Self::CodeActions => Operation::CodeActions,
         }
     }
 }
@@ -216,10 +218,19 @@ impl<'a> Written<'a> {
                 written.list(problems, |_, problem| problem.line_text());
                 problems.len()
             }
+            QueryAnswer::Actions(actions) => {
+                written.list(actions, |_, action| match &action.refused {
+                    Some(reason) => format!("{} (not possible: {reason})", action.title),
+                    None if action.kind.is_empty() => action.title.clone(),
+                    None => format!("{} ({})", action.title, action.kind),
+                });
+                actions.len()
+            }
         };
         if total == 0 {
             written.text = match operation {
                 Operation::Diagnostics => "The language server finds no problems.".to_owned(),
+                Operation::CodeActions => "There are no code actions for this line.".to_owned(),
                 Operation::Hover => {
                     "The language server knows nothing about this place.".to_owned()
                 }
@@ -294,13 +305,18 @@ impl<'a> Written<'a> {
         }
     }
 
+    /// Whether a line of a file may be shown. A server names it as it likes: by a link, or with steps up.
     fn may_show(&self, path: &Path) -> bool {
+        let Ok(real) = std::fs::canonicalize(path) else {
+            return false;
+        };
         let inside = self
             .session
             .roots
             .read()
             .iter()
-            .any(|root| path.starts_with(root));
-        inside && !(self.session.secrets)(path)
+            .any(|root| real.starts_with(root));
+        let hidden = |path: &Path| (self.session.secrets)(path);
+        inside && !hidden(path) && !hidden(&real)
     }
 }

@@ -8,6 +8,7 @@
 use crate::walk::{self, Ignored, VERSION_CONTROL};
 use globset::GlobSet;
 use ignore::IncrementalIgnore;
+use lathe_settings::regular_file::has_endless_ignore_file;
 use nix::dir::{Dir, Type};
 use nix::fcntl::{AtFlags, OFlag};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstatat};
@@ -80,6 +81,7 @@ pub(crate) fn find(
     cancel: &CancellationToken,
 ) -> Newest {
     let mut rules = match ignored {
+        Ignored::LeftOut if base.ancestors().any(has_endless_ignore_file) => None,
         Ignored::LeftOut => walk::walk(base, ignored)
             .build_matchers()
             .into_iter()
@@ -238,7 +240,9 @@ impl Worker<'_> {
             .iter()
             .any(|folder| folder.as_bytes() == name.to_bytes())
             || self.is_ignored(relative, true);
-        if !is_left_out {
+        let is_endless = self.rules.is_some()
+            && has_endless_ignore_file(&self.search.base.join(path_of(relative)));
+        if !is_left_out && !is_endless {
             self.below.push(relative.to_vec());
         }
     }

@@ -1,6 +1,7 @@
 //! The tools that a session has, by name.
 
 use crate::bash::Bash;
+use crate::bash_input::BashInput;
 use crate::edit::Edit;
 use crate::glob::Glob;
 use crate::grep::Grep;
@@ -60,6 +61,7 @@ pub fn builtin() -> ToolRegistry {
     registry.add(Bash {
         can_leave_sandbox: true,
     });
+    registry.add(BashInput);
     registry.add(Edit);
     registry.add(Glob);
     registry.add(Grep);

@@ -86,6 +86,9 @@ impl Tool for TaskOutput {
         {
             return agent_output(host.as_ref(), agent, blocks.then_some(limit), &context).await;
         }
+        if let Ok(command) = context.session.shell.terminals().get(&input.task_id) {
+            return Ok(crate::interactive::state_now(&command, MOST_OUTPUT));
+        }
         let mut task = background.get(&input.task_id).map_err(failed)?;
         if blocks {
             task = tokio::select! {

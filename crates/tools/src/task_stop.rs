@@ -6,7 +6,7 @@ use crate::task_output::{sentence, state};
 use crate::tool::{CallTraits, InterruptBehavior, Tool, ToolError, ToolOutput};
 use lathe_protocol::display::Display;
 use lathe_protocol::permission::Subject;
-use lathe_shell::run::BackgroundStatus;
+use lathe_shell::run::{BackgroundStatus, InteractiveCommand};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -63,6 +63,9 @@ impl Tool for TaskStop {
         {
             return stop_agent(host.as_ref(), &agent).await;
         }
+        if let Ok(command) = context.session.shell.terminals().get(&input.task_id) {
+            return stop_interactive(&command).await;
+        }
         let background = context.session.shell.background();
         let (before, task) = background
             .stop(&input.task_id)
@@ -90,6 +93,25 @@ impl Tool for TaskStop {
             Display::Text { text: message },
         ))
     }
+}
+
+async fn stop_interactive(command: &InteractiveCommand) -> Result<ToolOutput, ToolError> {
+    if command.exit().is_some() {
+        return Err(ToolError::failed(format!(
+            "{} is no longer running. TaskOutput has its output.",
+            command.id
+        )));
+    }
+    command.stop().await;
+    let message = format!("{} is stopped ({}).", command.id, command.command);
+    Ok(ToolOutput::new(
+        message.clone(),
+        json!({
+            "message": message, "task_id": command.id, "task_type": "local_bash",
+            "command": command.command,
+        }),
+        Display::Text { text: message },
+    ))
 }
 
 /// The error about a task that isn't there, with the agents that are tasks as well.

@@ -190,6 +190,11 @@ pub trait Tool: Send + Sync + 'static {
         &[]
     }
 
+    /// Whether validating a call finds out what it would do, which [`Tool::fill_in`] then puts into the input.
+    fn plans(&self) -> bool {
+        false
+    }
+
     /// The traits of a call with this input.
     fn traits(&self, _input: &Self::Input) -> CallTraits {
         CallTraits::default()
@@ -249,6 +254,10 @@ pub trait DynTool: Send + Sync {
     }
     /// Whether its definition is sent only after the model has looked for it.
     fn deferred(&self) -> bool {
+        false
+    }
+    /// Whether validating a call finds out what it would do, so that it is prepared once more.
+    fn plans(&self) -> bool {
         false
     }
     /// Checks the input against the schema and gets a call ready.
@@ -341,6 +350,10 @@ impl<T: Tool> DynTool for Erased<T> {
 
     fn deferred(&self) -> bool {
         self.tool.deferred()
+    }
+
+    fn plans(&self) -> bool {
+        self.tool.plans()
     }
 
     fn prepare(

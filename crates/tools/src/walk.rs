@@ -5,6 +5,7 @@ use crate::tool::ToolError;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use ignore::types::{Types, TypesBuilder};
 use ignore::{DirEntry, WalkBuilder};
+use lathe_settings::regular_file::has_endless_ignore_file;
 use std::path::Path;
 
 /// Folders that belong to version control systems.
@@ -21,7 +22,7 @@ pub(crate) enum Ignored {
 
 /// A walk from a folder or file. Hidden files are part of it.
 pub(crate) fn walk(start: &Path, ignored: Ignored) -> WalkBuilder {
-    let rules = ignored == Ignored::LeftOut;
+    let rules = ignored == Ignored::LeftOut && !start.ancestors().any(has_endless_ignore_file);
     let mut builder = WalkBuilder::new(start);
     builder
         .hidden(false)
@@ -33,7 +34,11 @@ pub(crate) fn walk(start: &Path, ignored: Ignored) -> WalkBuilder {
         // A `.gitignore` says what it says, whether or not the folder is a repository yet.
         .require_git(false)
         .threads(threads())
-        .filter_entry(|entry| !is_version_control(entry));
+        .filter_entry(move |entry| {
+            let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
+            let is_endless = rules && is_folder && has_endless_ignore_file(entry.path());
+            !is_version_control(entry) && !is_endless
+        });
     builder
 }
 

@@ -88,6 +88,9 @@ pub struct AgentRun {
     /// Put before the first prompt when the main conversation runs as this agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_prompt: Option<String>,
+    /// Repeated at the end of every request, so that it is never far away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub critical_reminder: Option<String>,
 }
 
 impl AgentDefinition {

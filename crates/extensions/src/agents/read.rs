@@ -30,7 +30,7 @@ const MODES: [(&str, PermissionMode); 6] = [
 ];
 
 /// The known keys.
-pub(super) const KEYS: [&str; 21] = [
+pub(super) const KEYS: [&str; 23] = [
     "name",
     "description",
     "tools",
@@ -51,8 +51,13 @@ pub(super) const KEYS: [&str; 21] = [
     "omitClaudeMd",
     "readOnly",
     "initialPrompt",
+    "criticalSystemReminder",
+    REMINDER_OF_SDK,
     "prompt",
 ];
+
+/// The name that SDK hosts use for `criticalSystemReminder`.
+const REMINDER_OF_SDK: &str = "criticalSystemReminder_EXPERIMENTAL";
 
 /// The known colours.
 const COLORS: [&str; 9] = [
@@ -178,7 +183,7 @@ fn definition(
         fields.report_fatal(
             "name",
             format!("'{name}' is not a valid name, so the agent is ignored"),
-            "letters, digits, '-', '_' and ':', at most 64",
+            "no control characters, slashes, quotes, brackets, commas and stars, at most 64",
         );
         return None;
     }
@@ -228,6 +233,8 @@ fn definition(
     definition.run.omit_instructions = omits.unwrap_or(false);
     definition.read_only = fields.flag("readOnly").unwrap_or(false);
     definition.run.initial_prompt = fields.text("initialPrompt");
+    let reminder = fields.text("criticalSystemReminder");
+    definition.run.critical_reminder = reminder.or_else(|| fields.text(REMINDER_OF_SDK));
     definition.permission_mode = fields.choice("permissionMode", &MODES);
     definition.mcp_servers = servers(fields);
     definition.hooks = fields.hooks();
@@ -285,10 +292,20 @@ fn hold_back(definition: &mut AgentDefinition, fields: &mut Fields<'_>, context:
 #[must_use]
 pub(crate) fn is_name(name: &str) -> bool {
     name.chars().count() <= LONGEST_NAME
+        && name.chars().all(is_name_letter)
         && name
-            .chars()
-            .all(|letter| letter.is_alphanumeric() || matches!(letter, '-' | '_' | ':' | '.' | ' '))
-        && name.starts_with(|first: char| first.is_alphanumeric() || first == '_')
+            .starts_with(|first: char| first.is_alphanumeric() || first == '_' || !first.is_ascii())
+}
+
+/// Letters, digits, a few signs, and pictures; no character that is invisible or turns the direction.
+fn is_name_letter(letter: char) -> bool {
+    let is_invisible = letter.is_control()
+        || letter.is_whitespace()
+        || matches!(letter, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
+    letter.is_alphanumeric()
+        || "-_:. +#&@=".contains(letter)
+        || (!letter.is_ascii() && !is_invisible)
 }
 
 fn color(fields: &mut Fields<'_>) -> Option<String> {

@@ -495,3 +495,22 @@ fn no_agent_of_a_project_brings_the_mode_that_asks_nothing() {
         }
     }
 }
+
+#[test]
+fn names_of_agents_have_pictures_and_signs_but_nothing_invisible() {
+    for name in ["emoji-🚀", "c++", "f#", "_trio", "Team Lead", "研究"] {
+        assert!(read::is_name(name), "{name}");
+    }
+    for name in [
+        "",
+        "a/b",
+        "a\nb",
+        "a\u{202e}b",
+        "a\u{200b}b",
+        "Agent(x)",
+        "a,b",
+        "*",
+    ] {
+        assert!(!read::is_name(name), "{name:?}");
+    }
+}

@@ -11,7 +11,7 @@ use super::monitors;
 use super::name::PluginId;
 use super::plain;
 use super::source::inside;
-use crate::plugin::{PluginContribution, SessionParts};
+use crate::plugin::{CommandPath, PluginContribution, SessionParts};
 use crate::problem::Problem;
 use lathe_protocol::hook::HookEvent;
 use lathe_settings::schema::{HookDefinition, HookGroup, HookKind};
@@ -83,7 +83,7 @@ impl Plugin {
             data: around.data.clone(),
             agents: reader.paths("agents", "agents", Convention::Replaced),
             skills: reader.skills(),
-            commands: reader.paths("commands", "commands", Convention::Replaced),
+            commands: reader.commands(),
             output_styles: reader.paths("outputStyles", "output-styles", Convention::Replaced),
             trusted: around.confirmed,
             ..PluginContribution::default()
@@ -153,8 +153,9 @@ impl Plugin {
                 add(BringKind::Other, key.clone(), value.to_string());
             }
         }
+        let commands = contribution.command_paths();
         for (kind, paths) in [
-            ("commands", &contribution.commands),
+            ("commands", &commands),
             ("agents", &contribution.agents),
             ("skills", &contribution.skills),
             ("output styles", &contribution.output_styles),
@@ -330,18 +331,6 @@ impl Reader<'_> {
                 }
                 paths
             }
-            // Commands by name: {"about": {"source": "./about.md"}}.
-            Some(Value::Object(map)) => {
-                let mut paths = Vec::new();
-                for (name, item) in map {
-                    let field = format!("{key}.{name}");
-                    match item.get("source").and_then(Value::as_str) {
-                        Some(path) => paths.push((field, path.to_owned())),
-                        None => self.problem(field, "needs a \"source\" that is a path (./…)"),
-                    }
-                }
-                paths
-            }
             Some(_) => {
                 self.problem(key, "must be a path (./…) or a list of paths");
                 Vec::new()
@@ -358,6 +347,25 @@ impl Reader<'_> {
             {
                 found.push(path);
             }
+        }
+        found
+    }
+
+    /// The commands. A manifest may list them by name: `{"about": {"source": "./about.md"}}`.
+    fn commands(&mut self) -> Vec<CommandPath> {
+        let Some(Value::Object(map)) = self.manifest.components.get("commands").cloned() else {
+            let paths = self.paths("commands", "commands", Convention::Replaced);
+            return paths.into_iter().map(CommandPath::from).collect();
+        };
+        let mut found = Vec::new();
+        for (name, entry) in map {
+            let field = format!("commands.{name}");
+            let Some(source) = entry.get("source").and_then(Value::as_str) else {
+                self.problem(field, "needs a \"source\" that is a path (./…)");
+                continue;
+            };
+            let path = self.path(&field, source);
+            found.extend(path.map(|path| CommandPath::named(path, &name, &entry)));
         }
         found
     }

@@ -305,8 +305,16 @@ impl Loading<'_> {
     }
 
     fn switched_on(&mut self) {
+        let other = Store::of_claude_home(self.places);
         let installed = self.store.installed();
-        let installed = self.record(installed);
+        let mut installed = self.record(installed);
+        if let Some(other) = &other {
+            // Installed with another program, and so confirmed there.
+            let further = other.installed();
+            for (id, entries) in self.record(further) {
+                installed.entry(id).or_insert(entries);
+            }
+        }
         let enabled = self.settings.settings.enabled_plugins.clone();
         if installed.is_empty() && enabled.is_empty() && self.settings.layers.is_empty() {
             return;
@@ -315,7 +323,14 @@ impl Loading<'_> {
             BTreeMap::new()
         } else {
             let known = self.store.known();
-            self.record(known)
+            let mut known = self.record(known);
+            if let Some(other) = &other {
+                let further = other.known();
+                for (name, marketplace) in self.record(further) {
+                    known.entry(name).or_insert(marketplace);
+                }
+            }
+            known
         };
         let mut withheld: Vec<String> = self
             .settings

@@ -149,6 +149,14 @@ impl Store {
         }
     }
 
+    /// The store of `~/.claude`, if that is read. It is never written to.
+    #[must_use]
+    pub fn of_claude_home(places: &Places) -> Option<Self> {
+        let home = places.claude_home.as_ref()?;
+        let folder = home.join("plugins");
+        Some(Self { folder })
+    }
+
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder

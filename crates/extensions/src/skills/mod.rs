@@ -14,7 +14,7 @@ mod tests;
 use crate::expand::Values;
 use crate::files::{self, Reach};
 use crate::front_matter;
-use crate::plugin::PluginContribution;
+use crate::plugin::{CommandPath, NamedCommand, PluginContribution};
 use crate::problem::Problem;
 use crate::source::{ExtensionSource, Folder, Kind, Sources};
 use command_files::command_files;
@@ -257,6 +257,23 @@ impl Skill {
             }
         }
         variables
+    }
+
+    /// Takes over what a plugin's manifest says about a command.
+    fn describe_as(&mut self, named: &NamedCommand) {
+        if let Some(description) = &named.description {
+            self.description.clone_from(description);
+            self.text.is_summary = self.when_to_use.is_none() && is_one_line(description);
+        }
+        if named.argument_hint.is_some() {
+            self.argument_hint.clone_from(&named.argument_hint);
+        }
+        if named.model.is_some() {
+            self.run.model.clone_from(&named.model);
+        }
+        if let Some(tools) = &named.allowed_tools {
+            self.run.allowed_tools.clone_from(tools);
+        }
     }
 
     /// The name to type if its own can't be typed after a slash, as one with blanks.
@@ -524,7 +541,8 @@ impl SkillCatalog {
                 }
             }
         }
-        for path in &plugin.commands {
+        for CommandPath { path, named } in &plugin.commands {
+            let named = named.as_ref().filter(|_| !path.is_dir());
             let (base, files) = if path.is_dir() {
                 let files = files::markdown_files(path, &mut self.problems);
                 (path.as_path(), files)
@@ -533,10 +551,14 @@ impl SkillCatalog {
                 (folder, vec![PathBuf::from(file_name(path))])
             };
             for command in command_files(files) {
-                let context = context(command.name, SkillForm::Command, false);
+                let name = named.map_or(command.name, |named| named.name.clone());
+                let context = context(name, SkillForm::Command, false);
                 let file = base.join(&command.file);
                 if let Some(mut skill) = self.take(read_file(&file, &reach, &context)) {
                     skill.folder = command.folder.map(|inner| base.join(inner));
+                    if let Some(named) = named.filter(|_| plugin.trusted) {
+                        skill.describe_as(named);
+                    }
                     self.insert(skill);
                 }
             }

@@ -41,13 +41,8 @@ pub(crate) fn of_text(
     let rest = head.rest;
     let mut fields = Fields::new(file, head.fields, problems);
     let name = name(&mut fields, context)?;
-    let written = fields.text("description");
-    let instead = match written {
-        Some(_) => None,
-        None => first_words(rest),
-    };
-    let description = match (written, instead) {
-        (Some(description), _) => {
+    let description = match fields.text("description") {
+        Some(description) => {
             if description.chars().count() > LONGEST_DESCRIPTION {
                 fields.report(
                     "description",
@@ -59,23 +54,20 @@ pub(crate) fn of_text(
             }
             description
         }
-        (None, Some(words)) => {
+        None => {
+            let words = first_words(rest);
             if context.form == SkillForm::Skill {
+                let instead = match words {
+                    Some(_) => "the first line of the text",
+                    None => "the name",
+                };
                 fields.report(
                     "description",
-                    "is missing; the first line of the text is used instead",
+                    format!("is missing; {instead} is used instead"),
                     Some("say what the skill does and when to use it"),
                 );
             }
-            words
-        }
-        (None, None) => {
-            fields.report_fatal(
-                "description",
-                format!("{name} has none, so it is ignored"),
-                "say what it does and when to use it",
-            );
-            return None;
+            words.unwrap_or_else(|| name.clone())
         }
     };
     let when_to_use = fields.text("when_to_use");
@@ -221,14 +213,14 @@ pub(crate) fn is_callable(name: &str) -> bool {
         && !name.contains(|letter: char| letter.is_control() || matches!(letter, '/' | '\\'))
 }
 
-/// The first heading or line of text in the body, shortened.
+/// The first heading or line of text in the body, shortened; of markup and code if there is no other.
 fn first_words(body: &str) -> Option<String> {
-    let line = body
-        .lines()
-        .map(str::trim)
+    let lines = || body.lines().map(str::trim).filter(|line| !line.is_empty());
+    let line = lines()
         .filter(|line| !line.starts_with(['`', '<']))
         .map(|line| line.trim_start_matches('#').trim())
-        .find(|line| !line.is_empty())?;
+        .find(|line| !line.is_empty())
+        .or_else(|| lines().find(|line| !line.starts_with("<!--") && !line.starts_with("```")))?;
     if line.chars().count() <= LONGEST_FIRST_WORDS {
         return Some(line.to_owned());
     }

@@ -215,10 +215,12 @@ fn a_broken_file_does_not_affect_others() {
             "empty",
             "good",
             "latin",
+            "nothing",
             "other-name",
             "plain"
         ]
     );
+    assert_eq!(catalog.get("nothing").unwrap().description, "nothing");
     assert_eq!(catalog.get("plain").unwrap().description, "Title");
     assert_eq!(catalog.get("colon").unwrap().description, "Use: when");
     let mut files: Vec<String> = catalog
@@ -236,7 +238,7 @@ fn a_broken_file_does_not_affect_others() {
     files.sort();
     assert_eq!(
         files,
-        ["colon", "folder!", "huge!", "latin", "nothing!", "plain"]
+        ["colon", "folder!", "huge!", "latin", "nothing", "plain"]
     );
 }
 
@@ -344,6 +346,23 @@ fn without_a_description_the_first_line_counts_up_to_a_hundred_characters() {
     assert_eq!(catalog.get("a").unwrap().description, "Short title");
     let cut = &catalog.get("b").unwrap().description;
     assert_eq!(*cut, format!("{}...", &long[..97]));
+}
+
+#[test]
+fn a_command_of_markup_and_one_with_signs_in_its_name_are_offered() {
+    let at = TestFolders::new("repo");
+    let commands = "repo/.claude/commands";
+    write(
+        &at.root,
+        &format!("{commands}/page.md"),
+        "<!-- of the site -->\n<b>$ARGUMENTS</b>\n",
+    );
+    write(&at.root, &format!("{commands}/c++.md"), "Port to C++.\n");
+    let catalog = SkillCatalog::load(&sources(&at));
+    assert_eq!(catalog.problems, []);
+    let page = catalog.get("page").unwrap();
+    assert_eq!(page.description, "<b>$ARGUMENTS</b>");
+    assert_eq!(catalog.get("c++").unwrap().typed_name(), None);
 }
 
 #[test]
@@ -506,7 +525,10 @@ fn skills_and_commands_of_plugins_have_a_prefix() {
         name: "kit".into(),
         root: root.join("plugin"),
         skills: vec![root.join("plugin/skills"), root.join("plugin/single")],
-        commands: vec![root.join("plugin/commands"), root.join("plugin/extra.md")],
+        commands: vec![
+            root.join("plugin/commands").into(),
+            root.join("plugin/extra.md").into(),
+        ],
         user_config: [("key".to_owned(), "value".to_owned())].into(),
         trusted: true,
         ..PluginContribution::default()

@@ -248,7 +248,7 @@ fn a_path_in_the_manifest_can_t_leave_the_folder() {
     symlink("../out/commands", folder.join("link")).unwrap();
     let loaded = home.load_with(&[folder]);
     let plugin = &loaded.plugins[0];
-    assert_eq!(plugin.contribution.commands, Vec::<PathBuf>::new());
+    assert!(plugin.contribution.commands.is_empty());
     assert_eq!(plugin.problems.len(), 5, "{:#?}", plugin.problems);
 }
 

@@ -1,8 +1,10 @@
 //! Reading a plugin's folder.
 
 use super::*;
+
 use lathe_extensions::plugins::Plugin;
 use lathe_extensions::plugins::validate::validate;
+use lathe_extensions::{SkillCatalog, Sources};
 
 /// A plugin by `--plugin-dir`, as a session would have it.
 fn read(home: &Home, path: &str) -> Plugin {
@@ -30,7 +32,7 @@ fn conventional_folders_are_found_without_a_manifest() {
     let plugin = read(&home, "work/kit");
     let root = home.root().join("work/kit");
     assert_eq!(plugin.contribution.name, "kit");
-    assert_eq!(plugin.contribution.commands, [root.join("commands")]);
+    assert_eq!(plugin.contribution.commands, [root.join("commands").into()]);
     assert_eq!(plugin.contribution.agents, [root.join("agents")]);
     assert_eq!(plugin.contribution.skills, [root.join("skills")]);
     assert_eq!(
@@ -71,12 +73,42 @@ fn named_commands_replace_the_folder_and_named_skills_add_to_it() {
     let root = home.root().join("work/x");
     assert_eq!(
         plugin.contribution.commands,
-        [root.join("extra/one.md"), root.join("more")]
+        [root.join("extra/one.md").into(), root.join("more").into()]
     );
     assert_eq!(
         plugin.contribution.skills,
         [root.join("skills"), root.join("extra-skills")]
     );
+}
+
+#[test]
+fn commands_that_a_manifest_lists_by_name_have_that_name_and_its_description() {
+    let home = Home::new();
+    home.write_json(
+        "work/x/.claude-plugin/plugin.json",
+        &json!({"name": "x", "commands": {
+            "about": {"source": "./README.md", "description": "Says what this is", "argumentHint": "[topic]",
+                "model": "haiku", "allowedTools": ["Bash(git log:*)"]},
+            "empty": {"description": "no source"}
+        }}),
+    );
+    home.write("work/x/README.md", "About $ARGUMENTS");
+    let plugin = read(&home, "work/x");
+    assert!(messages(&plugin).contains("commands.empty"), "{plugin:?}");
+    let [command] = plugin.contribution.commands.as_slice() else {
+        panic!("{plugin:?}");
+    };
+    assert_eq!(command.path, home.root().join("work/x/README.md"));
+    let named = command.named.as_ref().unwrap();
+    assert_eq!(named.name, "about");
+    let sources = Sources::default().with_plugins(vec![plugin.contribution.clone()]);
+    let catalog = SkillCatalog::load(&sources);
+    let skill = catalog.get("x:about").unwrap();
+    assert_eq!(skill.description, "Says what this is");
+    assert_eq!(skill.argument_hint.as_deref(), Some("[topic]"));
+    assert_eq!(skill.run.model.as_deref(), Some("haiku"));
+    assert_eq!(skill.run.allowed_tools, ["Bash(git log:*)"]);
+    assert!(catalog.get("x:README").is_none());
 }
 
 #[test]
@@ -339,8 +371,8 @@ fn a_skill_beside_the_manifest_is_the_plugins_own() {
         "---\nname: other\ndescription: d\n---\nBody",
     );
     let loaded = home.load_with(&[home.root().join("work/x")]);
-    let sources = lathe_extensions::Sources::default().with_plugins(loaded.contributions());
-    let skills = lathe_extensions::SkillCatalog::load(&sources);
+    let sources = Sources::default().with_plugins(loaded.contributions());
+    let skills = SkillCatalog::load(&sources);
     assert_eq!(skills.get("other").unwrap().name, "kit:other");
     let brings = &loaded.listings[0].brings;
     assert!(brings.iter().any(|line| line.contains("kit")), "{brings:?}");

@@ -1,6 +1,7 @@
 //! New problems after an edit.
 
 use crate::support::{Work, scripted, until};
+use lathe_lsp::{EditOrder, Operation, QueryAnswer};
 use serde_json::json;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -205,4 +206,79 @@ async fn news_can_be_switched_off_for_all_and_for_one() {
     work.edit("a.words", "BAD\n");
     assert_eq!(work.news().await, "");
     assert!(work.log().is_empty());
+}
+
+fn rename() -> EditOrder {
+    EditOrder::Rename {
+        new_name: "new".to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn a_rename_gives_the_new_texts_and_changes_nothing() {
+    let work = Work::new("normal");
+    work.write("a.words", "old text\n");
+    let changes = work.edited("a.words", Some((1, "old")), &rename()).await;
+    let changes = changes.unwrap();
+    assert_eq!(changes[0].before, "old text\n");
+    assert_eq!(changes[0].after, "new text\n");
+    let file = std::fs::read_to_string(work.root.join("a.words")).unwrap();
+    assert_eq!(file, "old text\n");
+    work.servers.shut_down().await;
+}
+
+#[tokio::test]
+async fn edits_that_do_more_than_change_text_are_refused_whole() {
+    for (mode, reason) in [
+        ("moves", "would also rename the file"),
+        ("overlaps", "overlap"),
+        ("unnamed", "nothing can be renamed there"),
+        ("few", "can't answer rename"),
+    ] {
+        let work = Work::new(mode);
+        work.write("a.words", "old text\n");
+        let error = work.edited("a.words", Some((1, "old")), &rename()).await;
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains(reason), "{mode}: {error}");
+        work.servers.shut_down().await;
+    }
+}
+
+#[tokio::test]
+async fn code_actions_come_with_the_problems_of_the_line_and_commands_are_not_run() {
+    let work = Work::new("normal");
+    work.write("a.words", "BAD text\n\nBAD\n");
+    let answer = work.ask(Operation::CodeActions, "a.words", 1, 1).await;
+    let QueryAnswer::Actions(actions) = answer.unwrap() else {
+        panic!("no actions");
+    };
+    let shown: Vec<(&str, Option<&str>)> = actions
+        .iter()
+        .map(|action| (action.title.as_str(), action.refused.as_deref()))
+        .collect();
+    assert_eq!(shown[1], ("fix 1", None), "{shown:?}");
+    for (index, reason) in [
+        (0, "runs a command"),
+        (2, "the moon is wrong"),
+        (3, "would also create the file"),
+        (4, "runs a command"),
+    ] {
+        assert!(shown[index].1.unwrap().contains(reason), "{shown:?}");
+        let order = EditOrder::CodeAction {
+            title: shown[index].0.to_owned(),
+        };
+        let refused = work.edited("a.words", Some((1, "BAD")), &order).await;
+        let error = refused.unwrap_err().to_string();
+        assert!(error.contains(reason), "{error}");
+    }
+    let order = EditOrder::CodeAction {
+        title: "fix 1".to_owned(),
+    };
+    let changes = work
+        .edited("a.words", Some((1, "BAD")), &order)
+        .await
+        .unwrap();
+    assert_eq!(changes[0].after, "good text\n\nBAD\n");
+    assert!(work.sent("workspace/executeCommand").is_empty());
+    work.servers.shut_down().await;
 }

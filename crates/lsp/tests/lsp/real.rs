@@ -1,7 +1,7 @@
 //! Servers that people use.
 
 use crate::support::Work;
-use lathe_lsp::{Operation, QueryAnswer};
+use lathe_lsp::{EditOrder, LspError, Operation, QueryAnswer};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 
@@ -30,12 +30,7 @@ def main() -> None:
 
 #[tokio::test]
 async fn pyright_answers_and_reports() {
-    let work = Work::with(|_| {
-        json!({"pyright": {
-            "command": program("pyright-langserver"), "args": ["--stdio"],
-            "extensionToLanguage": {".py": "python"},
-        }})
-    });
+    let work = pyright();
     work.write("app.py", PYTHON);
     // Behind two characters that take more units than one.
     let answer = work
@@ -87,12 +82,7 @@ async fn pyright_answers_and_reports() {
 
 #[tokio::test]
 async fn typescript_answers_and_is_asked_for_problems() {
-    let work = Work::with(|_| {
-        json!({"typescript": {
-            "command": program("tsc"), "args": ["--lsp", "--stdio"],
-            "extensionToLanguage": {".ts": "typescript"},
-        }})
-    });
+    let work = typescript();
     work.write("tsconfig.json", "{}");
     let text =
         "export function twice(x: number): number {\n  return x * 2;\n}\nconsole.log(twice(2));\n";
@@ -116,5 +106,135 @@ async fn typescript_answers_and_is_asked_for_problems() {
     work.edit("a.ts", &text.replace("twice(2)", "twice('two')"));
     let news = work.news().await;
     assert!(news.contains("a.ts\n  4:19 error:"), "{news}");
+    work.servers.shut_down().await;
+}
+
+fn pyright() -> Work {
+    Work::with(|_| {
+        json!({"pyright": {
+            "command": program("pyright-langserver"), "args": ["--stdio"],
+            "extensionToLanguage": {".py": "python"},
+        }})
+    })
+}
+
+fn typescript() -> Work {
+    Work::with(|_| {
+        json!({"typescript": {
+            "command": program("tsc"), "args": ["--lsp", "--stdio"],
+            "extensionToLanguage": {".ts": "typescript"},
+        }})
+    })
+}
+
+#[tokio::test]
+async fn pyright_renames_over_files_and_replaces_a_symbol() {
+    let work = pyright();
+    work.write("shop.py", "class Cart:\n    def total(self) -> int:\n        return 1\n\n\ndef é😀() -> int: return Cart().total()\n".replace("é😀", "éa").as_str());
+    work.write(
+        "app.py",
+        "from shop import Cart\n\nprint(\"😀\", Cart().total())\n",
+    );
+    let rename = EditOrder::Rename {
+        new_name: "sum".to_owned(),
+    };
+    let changes = work
+        .edited("shop.py", Some((2, "total")), &rename)
+        .await
+        .unwrap();
+    let texts: Vec<(String, String)> = changes
+        .iter()
+        .map(|change| (work.shown(&change.path), change.after.clone()))
+        .collect();
+    assert_eq!(texts.len(), 2, "{texts:?}");
+    for (name, text) in &texts {
+        assert!(
+            text.contains("sum(") && !text.contains("total"),
+            "{name}: {text}"
+        );
+    }
+    assert!(
+        texts[0].1.contains("print(\"😀\", Cart().sum())"),
+        "{texts:?}"
+    );
+    let replace = EditOrder::ReplaceSymbol {
+        symbol: "Cart.total".to_owned(),
+        text: "    def total(self) -> int:\n        return 2\n".to_owned(),
+    };
+    let changes = work.edited("shop.py", None, &replace).await.unwrap();
+    assert!(
+        changes[0]
+            .after
+            .starts_with("class Cart:\n    def total(self) -> int:\n        return 2\n\n\ndef"),
+        "{changes:?}"
+    );
+    // Nothing was written.
+    assert!(
+        std::fs::read_to_string(work.root.join("app.py"))
+            .unwrap()
+            .contains("total")
+    );
+    let nothing = work.edited("app.py", Some((2, "")), &rename).await;
+    assert!(matches!(nothing, Err(LspError::Question(_))), "{nothing:?}");
+    work.servers.shut_down().await;
+}
+
+#[tokio::test]
+async fn typescript_renames_and_fixes_a_missing_import() {
+    let work = typescript();
+    work.write("tsconfig.json", "{}");
+    work.write(
+        "a.ts",
+        "export function twice(x: number): number {\n  return x * 2;\n}\n",
+    );
+    work.write("b.ts", "console.log(twice(2));\n");
+    match work
+        .ask(Operation::CodeActions, "b.ts", 1, 13)
+        .await
+        .unwrap()
+    {
+        QueryAnswer::Actions(actions) => {
+            let import = actions
+                .iter()
+                .find(|action| action.title.contains("import"));
+            let import = import.unwrap_or_else(|| panic!("{actions:?}"));
+            assert_eq!(import.refused, None);
+            let fix = EditOrder::CodeAction {
+                title: import.title.clone(),
+            };
+            let changes = work.edited("b.ts", Some((1, "twice")), &fix).await.unwrap();
+            assert_eq!(changes.len(), 1);
+            assert!(
+                changes[0].after.contains("import { twice } from"),
+                "{changes:?}"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    work.write(
+        "b.ts",
+        "import { twice } from './a';\r\nconsole.log(twice(2));\r\n",
+    );
+    let rename = EditOrder::Rename {
+        new_name: "double".to_owned(),
+    };
+    let changes = work
+        .edited("a.ts", Some((1, "twice")), &rename)
+        .await
+        .unwrap();
+    let of_b = changes.iter().find(|change| change.path.ends_with("b.ts"));
+    let of_b = &of_b.unwrap_or_else(|| panic!("{changes:?}")).after;
+    assert_eq!(
+        of_b,
+        "import { double } from './a';\r\nconsole.log(double(2));\r\n"
+    );
+    let none = EditOrder::CodeAction {
+        title: "no such action".to_owned(),
+    };
+    let error = work
+        .edited("a.ts", Some((1, "twice")), &none)
+        .await
+        .unwrap_err();
+    assert!(error.to_string().contains("no code action"), "{error}");
     work.servers.shut_down().await;
 }

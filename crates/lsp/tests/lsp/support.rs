@@ -1,8 +1,8 @@
 //! A folder with files in it, and servers for them.
 
 use lathe_lsp::{
-    Conversation, LanguageServers, LspError, Operation, QueryAnswer, Question, Servers,
-    Surroundings, tell,
+    Conversation, EditOrder, FileChange, LanguageServers, LspError, Operation, QueryAnswer,
+    Question, Servers, Surroundings, tell,
 };
 use lathe_settings::Environment;
 use parking_lot::Mutex;
@@ -134,6 +134,26 @@ impl Work {
         };
         let cancel = CancellationToken::new();
         tokio::time::timeout(LONG, self.servers.ask(&question, &cancel))
+            .await
+            .expect("an answer or an error")
+    }
+
+    /// The edit that a server works out for a symbol in a line.
+    pub(crate) async fn edited(
+        &self,
+        name: &str,
+        place: Option<(u32, &str)>,
+        order: &EditOrder,
+    ) -> Result<Vec<FileChange>, LspError> {
+        let question = Question {
+            operation: order.operation(),
+            path: self.root.join(name),
+            line: place.map(|(line, _)| line),
+            character: None,
+            query: place.map(|(_, symbol)| symbol.to_owned()),
+        };
+        let cancel = CancellationToken::new();
+        tokio::time::timeout(LONG, self.servers.edit(&question, order, &cancel))
             .await
             .expect("an answer or an error")
     }

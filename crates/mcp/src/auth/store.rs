@@ -346,7 +346,8 @@ impl CredentialStore {
             return StoredSecret::Absent;
         };
         match self.bind_client_secret(key, issuer) {
-            Ok(()) => StoredSecret::Secret(secret),
+            Ok(None) => StoredSecret::Secret(secret),
+            Ok(Some(bound)) => StoredSecret::Bound(bound),
             // Better no secret than one that could be sent anywhere next time.
             Err(error) => {
                 tracing::warn!(%error, "a client secret can't be bound to its authorisation server");
@@ -355,14 +356,16 @@ impl CredentialStore {
         }
     }
 
-    fn bind_client_secret(&self, key: String, issuer: &str) -> std::io::Result<()> {
+    /// Binds a secret to an authorisation server. Gives the other one that it was bound to meanwhile.
+    fn bind_client_secret(&self, key: String, issuer: &str) -> std::io::Result<Option<String>> {
         let _lock = self.lock("store")?;
         let mut content = self.read()?;
-        if content.client_secret_issuers.get(&key).map(String::as_str) == Some(issuer) {
-            return Ok(());
+        if let Some(bound) = content.client_secret_issuers.get(&key) {
+            return Ok((bound != issuer).then(|| bound.clone()));
         }
         content.client_secret_issuers.insert(key, issuer.to_owned());
-        self.write(&content)
+        self.write(&content)?;
+        Ok(None)
     }
 
     /// All sign-ins.

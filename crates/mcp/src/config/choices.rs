@@ -174,6 +174,18 @@ impl Choices {
         Ok(names.into_iter().collect())
     }
 
+    /// Forgets everything about this folder. Returns whether there was something.
+    ///
+    /// # Errors
+    /// If the file can't be parsed or written.
+    pub fn forget_folder(&self) -> Result<bool, ChoiceError> {
+        if self.get()? == FolderChoices::default() {
+            return Ok(false);
+        }
+        self.change(|choices| *choices = FolderChoices::default())?;
+        Ok(true)
+    }
+
     fn read(&self) -> Result<StoreFile, ChoiceError> {
         match fs::read(&self.file) {
             Ok(bytes) if bytes.iter().all(u8::is_ascii_whitespace) => Ok(StoreFile::default()),

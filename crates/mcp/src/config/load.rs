@@ -603,9 +603,15 @@ fn read_file(file: &Path, problems: &mut Vec<Diagnostic>) -> Vec<(String, Value)
 /// Reads a file of limited size.
 fn read_text(file: &Path) -> std::io::Result<String> {
     let metadata = std::fs::metadata(file)?;
-    // It may be a pipe of the caller's shell (`<(…)`), but not a folder.
+    // It may be a pipe of the caller's shell (`<(…)`), but not a folder, and not in the place of a folder's own file.
     if metadata.is_dir() {
         return Err(std::io::Error::other("it is a folder"));
+    }
+    let of_folder = file.file_name().is_some_and(|name| {
+        name == ".mcp.json" || name == "settings.json" || name == "settings.local.json"
+    });
+    if !metadata.is_file() && of_folder {
+        return Err(std::io::Error::other("it is not a regular file"));
     }
     if metadata.len() > MOST_BYTES {
         return Err(std::io::Error::other(format!(

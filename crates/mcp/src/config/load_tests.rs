@@ -321,6 +321,22 @@ fn policies_refuse_and_switches_switch_off() {
 }
 
 #[test]
+fn only_the_commands_that_a_policy_allows_are_started() {
+    let folder = Folder::new();
+    folder.write(
+        "home/.lathe/settings.json",
+        &file(&json!({"a": command("good"), "b": command("other")})),
+    );
+    folder.write(
+        "managed/managed-settings.json",
+        &json!({"allowedMcpServers": [{"serverCommand": ["good"]}]}),
+    );
+    let servers = folder.load(Trust::Trusted);
+    assert_eq!(stands(&servers, "a"), "user ready good");
+    assert_eq!(stands(&servers, "b"), "user denied");
+}
+
+#[test]
 fn a_plugins_server_that_is_configured_already_is_dropped() {
     let folder = Folder::new();
     folder.write(

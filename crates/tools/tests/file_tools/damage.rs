@@ -292,6 +292,10 @@ const FULL_DISK_FOLDER: &str = "LATHE_TEST_FULL_DISK_FOLDER";
 
 /// Runs this test again in a process whose disk is full: a tiny file system where one can be
 /// mounted, otherwise a limit on the size of files, which fails writes in the same place.
+///
+/// Fault: The disk of the project is full
+/// Seen: The model gets the path and the error of the system
+/// Kept: The file as it was
 #[tokio::test]
 async fn a_full_disk_leaves_the_old_file_whole() {
     if let Ok(folder) = std::env::var(FULL_DISK_FOLDER) {
