@@ -20,11 +20,15 @@ pub mod editor;
 pub mod mcp;
 pub mod models;
 pub mod open;
+pub mod review;
 pub mod session;
 mod skills;
 pub mod turn;
+pub mod workflow;
+mod worktree;
 
 pub use context::prompt;
+pub use conversation::goal::{BadGoal, Goal};
 pub use conversation::questions::{self, Answerer};
 pub use conversation::undo::write_guard;
 pub use editor::{EditorControl, EditorUnknown, RunningEditor};
@@ -39,11 +43,12 @@ pub use open::preview::{Preview, PreviewPart, context_usage, preview};
 pub use open::schedule::{ScheduleOptions, SessionClock};
 pub use open::{Opened, SessionTools, ToolAnswer, open};
 pub use session::events::EventStream;
+pub use session::observe::{BeginObserving, ObserveOptions, Observer};
 pub use session::{
-    Carried, ChangedFilesError, ContextHandle, EndReason, ExtensionsHandle, FlagError,
-    HistoryHandle, ModelHandle, PermissionsHandle, PluginsHandle, Restart, SessionHandle,
-    SettingsHandle, SideQuestionsHandle, SwitchError, SwitchSource, TaskError, TasksHandle,
-    UnknownEffort, cost, events, ledger, plugins,
+    BesideError, Carried, ChangedFilesError, ContextHandle, EndReason, ExtensionsHandle, FlagError,
+    GoalHandle, HistoryHandle, ModelHandle, PermissionsHandle, PluginsHandle, Restart,
+    SessionHandle, SettingsHandle, SideQuestionsHandle, SwitchError, SwitchSource, TaskError,
+    TasksHandle, UnknownEffort, cost, events, ledger, plugins,
 };
 pub use skills::UnknownStyle;
 pub use turn::decide;

@@ -1,15 +1,13 @@
 //! The models that could be used here, without a session: for `lathe models` and `lathe login`.
 
-use crate::open::model::{chosen_model, directory_catalog, keys, provider};
+use crate::open::model::{anthropic, chosen_model, directory_catalog, keys, provider};
 use lathe_model::catalog::tables;
-use lathe_model::discovery::{self, Discovered};
+use lathe_model::discovery::Discovered;
 use lathe_model::key_store::KeyStore;
 pub use lathe_model::key_store::Place;
 use lathe_model::providers::{Kind, ProviderEntry};
 use lathe_model::trial::{self, Trial};
-use lathe_model::{
-    AnthropicConfig, AnthropicProvider, Catalog, ModelError, ModelInfo, Provider, Router,
-};
+use lathe_model::{Catalog, ModelError, ModelInfo, Router};
 use lathe_settings::paths::config_home;
 use lathe_settings::{Environment, Places, Resolved};
 use serde::Serialize;
@@ -160,12 +158,9 @@ impl Overview {
         let mut remarks = Vec::new();
         let catalog = Arc::new(directory_catalog(&environment, settings, &mut remarks));
         let problems = remarks.iter().map(ToString::to_string).collect();
-        let anthropic = AnthropicConfig::of(&environment)
-            .ok()
-            .filter(|config| config.key_source() != "none")
-            .and_then(|config| AnthropicProvider::new(&config).ok())
-            .map(|provider| Arc::new(provider) as Arc<dyn Provider>);
         let keys = keys(places, &environment, settings);
+        let made = anthropic(&environment, settings, places, &catalog, &keys);
+        let anthropic = made.ok().and_then(|(provider, _)| provider);
         let router = Router::new(&environment, Arc::clone(&catalog), anthropic, keys);
         Self {
             store: KeyStore::new(&environment),
@@ -227,18 +222,15 @@ impl Overview {
 
     /// The models of all providers that could be used: servers are asked, others are listed by what is known.
     pub async fn list(&self) -> (Vec<Listed>, Vec<String>) {
-        let network = lathe_net::Network::of(&self.environment);
         let entries: Vec<&ProviderEntry> = self
             .catalog
             .providers()
             .entries()
             .filter(|entry| self.is_usable(entry))
             .collect();
-        let asked = entries.iter().map(|entry| {
-            let key = self.router.plain_key(&entry.name);
-            let network = &network;
-            async move { discovery::ask(entry, key.as_deref(), network).await }
-        });
+        let asked = entries
+            .iter()
+            .map(|entry| self.router.discover(&entry.name));
         let answers: Vec<Option<Discovered>> = futures::future::join_all(asked).await;
         let (mut listed, mut warnings) = (Vec::new(), Vec::new());
         for (entry, answer) in entries.into_iter().zip(answers) {
@@ -268,21 +260,20 @@ impl Overview {
     }
 
     fn add(&self, entry: &ProviderEntry, found: &Discovered, listed: &mut Vec<Listed>) {
-        let mut providers = (**self.catalog.providers()).clone();
         for (model, facts) in &found.models {
-            providers.discovered(&entry.name, model, facts);
+            self.catalog
+                .providers()
+                .discovered(&entry.name, model, facts);
         }
-        let known = providers.get(&entry.name).map(|entry| entry.models.clone());
-        let mut known = known.unwrap_or_default();
+        let mut known = entry.known();
         if found.models.is_empty() && !entry.is_local() {
             // Nobody could be asked: what the table knows.
             for model in tables::models_of(&entry.name) {
                 known.entry(model.to_owned()).or_default();
             }
         }
-        let catalog = Catalog::clone(&self.catalog).with_providers(Arc::new(providers));
         for (model, facts) in known {
-            let resolved = catalog.resolve(&format!("{}/{model}", entry.name));
+            let resolved = self.catalog.resolve(&format!("{}/{model}", entry.name));
             let info = resolved.info;
             listed.push(Listed {
                 provider: entry.name.clone(),
@@ -330,15 +321,12 @@ impl Overview {
     /// The models of servers that run on this machine and need no key, and the providers whose keys are there: what a
     /// person could use who has no key for the usual provider.
     pub async fn offers(&self) -> (Vec<Listed>, Vec<String>) {
-        let network = lathe_net::Network::of(&self.environment);
         let providers = self.catalog.providers();
         let local: Vec<&ProviderEntry> = providers
             .entries()
             .filter(|entry| entry.is_local() && self.is_usable(entry))
             .collect();
-        let asked = local
-            .iter()
-            .map(|entry| discovery::ask(entry, None, &network));
+        let asked = local.iter().map(|entry| self.router.discover(&entry.name));
         let answers = futures::future::join_all(asked).await;
         let mut found = Vec::new();
         for (entry, answer) in local.into_iter().zip(answers) {

@@ -10,27 +10,32 @@ use lathe_extensions::{AgentDefinition, AgentMcpServer};
 use lathe_permissions::parse_rule;
 use lathe_protocol::tool_name::server_name;
 use lathe_tools::{
-    DynTool, ToolRegistry, agent, ask_user_question, structured_output, task_list, todo_write,
+    DynTool, ToolRegistry, agent, ask_user_question, config, structured_output, task_list,
+    todo_write,
 };
 
 /// Tools that no agent may use: they speak for the main conversation.
-pub(crate) const FORBIDDEN: [&str; 4] = [
+pub(crate) const FORBIDDEN: [&str; 8] = [
     ask_user_question::NAME,
+    config::NAME,
+    "EnterWorktree",
+    "ExitWorktree",
     "EnterPlanMode",
     "ExitPlanMode",
     structured_output::NAME,
+    "Workflow",
 ];
 
 /// Tools of a background agent.
-const IN_BACKGROUND: [&str; 25] = [
+const IN_BACKGROUND: [&str; 26] = [
     "Agent",
     "Bash",
+    "BashInput",
     "Edit",
-    "EnterWorktree",
-    "ExitWorktree",
     "Glob",
     "Grep",
     "LSP",
+    "LSPEdit",
     "ListMcpResources",
     "MultiEdit",
     "NotebookEdit",
@@ -47,6 +52,7 @@ const IN_BACKGROUND: [&str; 25] = [
     "TodoWrite",
     "ToolSearch",
     "WebFetch",
+    "WebSearch",
     "Write",
 ];
 

@@ -12,7 +12,7 @@ use lathe_protocol::permission::PermissionMode;
 use lathe_tools::agent;
 use lathe_tools::host::{
     AgentOrder, AgentReport, AgentTask, MonitorOrder, PlanModeError, PlanState, SessionHost,
-    TaskChange,
+    TaskChange, WorkflowOrder, WorkflowStarted, WorktreeMove, WorktreeWish,
 };
 use lathe_tools::schedule::Schedule;
 use lathe_tools::task_store::Task;
@@ -52,6 +52,18 @@ impl SessionHost for Host {
         Some((shared.session.schedule.clone(), shared.permissions.mode()))
     }
 
+    fn settings(&self) -> Value {
+        let shared = self.shared.upgrade();
+        shared.map_or(Value::Null, |shared| {
+            shared.session.settings.value.read().clone()
+        })
+    }
+
+    fn change_settings(&self, changes: &serde_json::Map<String, Value>) -> Result<(), ToolError> {
+        crate::session::live::change_flags(&*self.shared()?, changes)
+            .map_err(|error| ToolError::failed(format!("Nothing was changed: {error}.")))
+    }
+
     fn run_agent(
         &self,
         order: AgentOrder,
@@ -60,6 +72,17 @@ impl SessionHost for Host {
         Box::pin(async move {
             let shared = self.shared()?;
             run_agent(&shared, order, &call).await
+        })
+    }
+
+    fn start_workflow(
+        &self,
+        order: WorkflowOrder,
+        call: CallContext,
+    ) -> BoxFuture<'_, Result<WorkflowStarted, ToolError>> {
+        Box::pin(async move {
+            let shared = self.shared()?;
+            crate::workflow::start(&shared, &order, &call)
         })
     }
 
@@ -237,6 +260,24 @@ impl SessionHost for Host {
             drop(tokio::time::timeout(CONNECTING, servers.settled()).await);
             let tool = shared.all_tools().find_or_late(&name)?;
             Some(tool.input_schema().as_ref().clone())
+        })
+    }
+
+    fn enter_worktree(&self, wish: WorktreeWish) -> BoxFuture<'_, Result<WorktreeMove, ToolError>> {
+        Box::pin(async move {
+            let entered = crate::worktree::session::enter(&self.shared()?, wish).await;
+            entered.map_err(|error| ToolError::failed(error.to_string()))
+        })
+    }
+
+    fn exit_worktree(
+        &self,
+        remove: bool,
+        discard: bool,
+    ) -> BoxFuture<'_, Result<WorktreeMove, ToolError>> {
+        Box::pin(async move {
+            let left = crate::worktree::session::exit(&self.shared()?, remove, discard).await;
+            left.map_err(|error| ToolError::failed(error.to_string()))
         })
     }
 

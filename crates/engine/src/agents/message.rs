@@ -1,16 +1,17 @@
 //! Messages to agents: to those that run, and to those that are over, which continue with the message.
 
+use crate::agents::notice;
 use crate::agents::order::{add_hooks, child_token, new_worktree, order_prompt};
 use crate::agents::run::Ready;
 use crate::agents::start::{self, Start, StartFrom};
-use crate::agents::worktree::Worktree;
-use crate::agents::{AgentEntry, NewAgent, State};
+use crate::agents::{AgentEntry, NewAgent, State, WORKFLOW};
 use crate::context::git::Git;
 use crate::conversation::ConversationShared;
+use crate::worktree::Worktree;
 use lathe_extensions::AgentDefinition;
-use lathe_protocol::ids::RecordId;
+use lathe_protocol::ids::{RecordId, ToolUseId};
 use lathe_protocol::op::Prompt;
-use lathe_tools::agent::FORK;
+use lathe_tools::agent::{FORK, GENERAL};
 use lathe_tools::host::AgentStatus;
 use lathe_tools::{CallContext, ToolError};
 use std::sync::Arc;
@@ -22,6 +23,9 @@ pub(super) async fn send_message(
     message: &str,
     call: &CallContext,
 ) -> Result<String, ToolError> {
+    if to == MAIN {
+        return to_main(shared, message);
+    }
     if to == "*" {
         let mut reached = Vec::new();
         for entry in shared.session.agents.all() {
@@ -68,23 +72,84 @@ pub(super) async fn send_message(
             return Err(ToolError::Cancelled("The message was not sent.".to_owned()));
         }
     }
-    wake(shared, &entry, message, call).await
+    let waking = Waking {
+        tool_use_id: Some(call.tool_use_id.clone()),
+        turn: shared.role.place().map_or(call.turn, |place| place.turn),
+    };
+    wake(shared, &entry, message, waking).await
+}
+
+/// Sends the user's own words to an agent: a running one gets them with its next step, one that is over continues with
+/// them. `shared` is the main conversation.
+pub(crate) async fn write_to(
+    shared: &Arc<ConversationShared>,
+    entry: &Arc<AgentEntry>,
+    message: &str,
+) -> Result<(), ToolError> {
+    if give(entry, format!("A message from the user:\n{message}")) {
+        return Ok(());
+    }
+    entry.over().await;
+    let waking = Waking {
+        // Its work continues in the same place of every face.
+        tool_use_id: entry.tool_use_id.clone(),
+        turn: entry.state().turn.unwrap_or_else(RecordId::random),
+    };
+    wake(shared, entry, message, waking).await.map(drop)
+}
+
+/// The name of the main conversation.
+const MAIN: &str = "main";
+
+/// The words that name the conversation that sends a message.
+fn sender(shared: &ConversationShared) -> String {
+    shared.role.place().map_or_else(
+        || "the agent that started you".to_owned(),
+        |place| match &place.entry.name {
+            Some(name) => format!("agent {} ({name})", place.id),
+            None => format!("agent {}", place.id),
+        },
+    )
+}
+
+/// Gives the main conversation a message of an agent. It is the agent's word, never the user's.
+fn to_main(shared: &Arc<ConversationShared>, message: &str) -> Result<String, ToolError> {
+    let Some(place) = shared.role.place() else {
+        return Err(ToolError::failed("That is you."));
+    };
+    let text = format!(
+        "<agent-message>\nA message from {}, which is not the user: \"{}\" ({})\n{message}\n</agent-message>",
+        sender(shared),
+        place.entry.description,
+        place.entry.agent_type,
+    );
+    let prompt = notice::prompt(place.id.as_str(), text);
+    shared.root().enqueue(prompt);
+    Ok("Sent to the main conversation, which gets it with its next step.".to_owned())
 }
 
 /// Gives a working agent a message. Returns whether it works.
 fn deliver(shared: &ConversationShared, entry: &AgentEntry, message: &str) -> bool {
-    let from = shared.role.place().map_or_else(
-        || "the agent that started you".to_owned(),
-        |place| format!("agent {}", place.id),
-    );
+    let from = sender(shared);
+    give(entry, format!("A message from {from}:\n{message}"))
+}
+
+/// Puts words into the inbox of a working agent. Returns whether it works.
+fn give(entry: &AgentEntry, words: String) -> bool {
     let state = entry.state.lock();
     let Some(conversation) = state.conversation.upgrade() else {
         return false;
     };
-    let mut prompt = Prompt::new(format!("A message from {from}:\n{message}"));
+    let mut prompt = Prompt::new(words);
     prompt.verbatim = true;
     conversation.enqueue(prompt);
     true
+}
+
+/// The call and the turn that an agent is woken for.
+struct Waking {
+    tool_use_id: Option<ToolUseId>,
+    turn: RecordId,
 }
 
 /// Wakes an agent that is over: the same agent, with all it knew, in the background.
@@ -92,12 +157,12 @@ async fn wake(
     shared: &Arc<ConversationShared>,
     old: &Arc<AgentEntry>,
     message: &str,
-    call: &CallContext,
+    waking: Waking,
 ) -> Result<String, ToolError> {
     let state = old.state();
-    let definition = definition_again(shared, old)?;
+    let (definition, other_type) = definition_again(shared, old)?;
     let records = history(shared, old, state.forked_from).await?;
-    let entry = entry_again(shared, old, &state, call);
+    let entry = entry_again(shared, old, &state, waking.tool_use_id);
     shared.session.agents.replace(old, entry.clone())?;
     let folder = folder_again(shared, &entry, &state).await;
     let model = if state.model.is_empty() {
@@ -112,7 +177,7 @@ async fn wake(
         model,
         worktree: folder.worktree.as_ref(),
         history: StartFrom::Again(records),
-        turn: shared.role.place().map_or(call.turn, |place| place.turn),
+        turn: waking.turn,
     });
     let (conversation, stream) = match built {
         Ok(built) => built,
@@ -138,27 +203,40 @@ async fn wake(
         entry.id,
         state.status.word()
     );
-    if let Some(note) = folder.note {
+    for note in other_type.into_iter().chain(folder.note) {
         text.push(' ');
         text.push_str(&note);
     }
     Ok(text)
 }
 
-/// The definition of an agent that is woken; `None` for a fork.
+/// The definition of an agent that is woken, `None` for a fork, and what to say if it is not the one that it had.
 fn definition_again(
     shared: &ConversationShared,
     old: &AgentEntry,
-) -> Result<Option<AgentDefinition>, ToolError> {
+) -> Result<(Option<AgentDefinition>, Option<String>), ToolError> {
     let catalog = shared.session.agents.catalog();
     let definition = catalog.get(&old.agent_type).cloned();
-    if definition.is_none() && old.agent_type != FORK {
+    if old.agent_type == WORKFLOW {
+        return Err(ToolError::failed(format!(
+            "{} is a workflow: Workflow with resumeFromRunId continues it.",
+            old.id
+        )));
+    }
+    if definition.is_some() || old.agent_type == FORK {
+        return Ok((definition, None));
+    }
+    let Some(general) = catalog.get(GENERAL).cloned() else {
         return Err(ToolError::failed(format!(
             "Agent {} can't continue: its type {} no longer exists.",
             old.id, old.agent_type
         )));
-    }
-    Ok(definition)
+    };
+    let note = format!(
+        "Its type {} no longer exists, so it continues as {GENERAL}.",
+        old.agent_type
+    );
+    Ok((Some(general), Some(note)))
 }
 
 /// The entry of an agent that is woken.
@@ -166,7 +244,7 @@ fn entry_again(
     shared: &ConversationShared,
     old: &AgentEntry,
     state: &State,
-    call: &CallContext,
+    tool_use_id: Option<ToolUseId>,
 ) -> Arc<AgentEntry> {
     let entry = AgentEntry::new(NewAgent {
         id: old.id.clone(),
@@ -174,7 +252,7 @@ fn entry_again(
         agent_type: old.agent_type.clone(),
         description: old.description.clone(),
         prompt: old.prompt.clone(),
-        tool_use_id: Some(call.tool_use_id.clone()),
+        tool_use_id,
         parent: shared.role.place().map(|place| place.id.clone()),
         output_file: old.output_file.clone(),
         background: true,

@@ -16,27 +16,27 @@ mod filter;
 pub(crate) mod fork;
 mod host;
 pub(crate) mod mention;
-mod message;
+pub(crate) mod message;
 pub(crate) mod monitor;
 pub(crate) mod notice;
 mod order;
 pub(crate) mod restore;
 mod run;
 pub(crate) mod start;
-mod sweep;
 mod web_search;
-mod worktree;
+mod workflow;
 
 pub(crate) use filter::{FORBIDDEN, ToolFilter};
 pub(crate) use fork::ForkPoint;
 pub(crate) use host::Host;
 pub(crate) use order::preloaded;
 pub(crate) use start::narrow;
-pub(crate) use sweep::{PATIENCE, sweep};
+pub(crate) use workflow::{WORKFLOW, WorkflowAgents};
 
 use crate::context::prompt::PromptParts;
 use crate::conversation::ConversationShared;
 use crate::turn::decide::Limits;
+use crate::worktree::WorktreeError;
 use lathe_extensions::{AgentCatalog, AgentDefinition};
 use lathe_model::{CacheMarkers, RecoveryPolicy};
 use lathe_protocol::event::TaskUsage;
@@ -75,7 +75,7 @@ pub(crate) enum AgentError {
     #[error("The agent's transcript can't be written: {0}.")]
     Transcript(#[from] lathe_session::SessionError),
     #[error(transparent)]
-    Worktree(#[from] worktree::WorktreeError),
+    Worktree(#[from] WorktreeError),
 }
 
 impl From<AgentError> for ToolError {
@@ -84,8 +84,8 @@ impl From<AgentError> for ToolError {
     }
 }
 
-impl From<worktree::WorktreeError> for ToolError {
-    fn from(error: worktree::WorktreeError) -> Self {
+impl From<WorktreeError> for ToolError {
+    fn from(error: WorktreeError) -> Self {
         AgentError::from(error).into()
     }
 }
@@ -98,6 +98,8 @@ pub(crate) struct AgentPlace {
     pub(crate) types: Option<Vec<String>>,
     /// The turn of the main conversation that its changes belong to, for undo.
     pub(crate) turn: RecordId,
+    /// Its reminder, repeated with every request.
+    pub(crate) reminder: Option<String>,
     /// The main conversation.
     pub(crate) root: Weak<ConversationShared>,
     /// Its entry.
@@ -230,7 +232,7 @@ impl Agents {
     }
 
     fn room(entries: &[Arc<AgentEntry>]) -> Result<(), AgentError> {
-        let live = entries.iter().filter(|entry| entry.is_running()).count();
+        let live = entries.iter().filter(|entry| entry.takes_place()).count();
         if live >= MOST_LIVE {
             return Err(AgentError::TooMany);
         }
@@ -330,6 +332,8 @@ pub(crate) struct State {
     pub(crate) status: AgentStatus,
     pub(crate) result: String,
     pub(crate) usage: TaskUsage,
+    /// Dollars that it has cost in this run of the session.
+    pub(crate) cost_usd: f64,
     pub(crate) last_tool: Option<String>,
     pub(crate) worktree_note: Option<String>,
     pub(crate) worktree: Option<PathBuf>,
@@ -338,6 +342,8 @@ pub(crate) struct State {
     pub(crate) model: String,
     /// The record of the main transcript that a fork continues from.
     pub(crate) forked_from: Option<RecordId>,
+    /// The turn of the main conversation that its changes belong to; `None` until it worked in this process.
+    pub(crate) turn: Option<RecordId>,
     started: Instant,
     /// The calls that it made, so that what they left running ends with it.
     pub(crate) calls: HashSet<ToolUseId>,
@@ -379,12 +385,14 @@ impl AgentEntry {
                 status: new.status,
                 result: String::new(),
                 usage: TaskUsage::default(),
+                cost_usd: 0.0,
                 last_tool: None,
                 worktree_note: None,
                 worktree: None,
                 isolated: false,
                 model: String::new(),
                 forked_from: None,
+                turn: None,
                 started: Instant::now(),
                 calls: HashSet::new(),
                 conversation: Weak::new(),
@@ -400,6 +408,11 @@ impl AgentEntry {
 
     pub(crate) fn is_running(&self) -> bool {
         self.state.lock().status == AgentStatus::Running
+    }
+
+    /// Whether it is one of the agents that work at once. A run of a workflow only waits for some.
+    pub(crate) fn takes_place(&self) -> bool {
+        self.is_running() && self.agent_type != WORKFLOW
     }
 
     pub(crate) fn is_background(&self) -> bool {
@@ -461,6 +474,9 @@ impl AgentEntry {
             output_file: self.output_file.clone(),
             worktree: state.worktree_note.clone(),
             last_tool: state.last_tool.clone(),
+            tool_use_id: self.tool_use_id.clone(),
+            parent: self.parent.as_ref().map(|parent| TaskId(parent.0.clone())),
+            cost_usd: state.cost_usd,
         }
     }
 

@@ -2,11 +2,11 @@
 
 use crate::agents::run::{self, Ready};
 use crate::agents::start::{self, Start, StartFrom};
-use crate::agents::worktree::{Worktree, WorktreeError};
 use crate::agents::{AgentEntry, ForkPoint, MOST_DEPTH, NewAgent, fork, listed};
-use crate::context::git::Git;
-use crate::conversation::ConversationShared;
+use crate::conversation::{Conversation, ConversationShared};
+use crate::session::events::EventStream;
 use crate::turn::models;
+use crate::worktree::{self, Worktree, WorktreeError};
 use lathe_extensions::AgentDefinition;
 use lathe_extensions::agents::Isolation;
 use lathe_extensions::expand::{expand, without_running};
@@ -15,7 +15,6 @@ use lathe_protocol::event::{Event, NoticeLevel};
 use lathe_protocol::ids::{AgentId, RecordId, ToolUseId};
 use lathe_protocol::op::Prompt;
 use lathe_settings::Variable;
-use lathe_settings::schema::WorktreeSettings;
 use lathe_tools::agent::{FORK, GENERAL};
 use lathe_tools::host::{AgentOrder, AgentReport, AgentStatus};
 use lathe_tools::{CallContext, ToolError};
@@ -148,7 +147,7 @@ pub(super) async fn run_agent(
     }
 }
 
-/// Lets an agent continue without its call. From now on there is no user to ask for it.
+/// Lets an agent continue without its call.
 fn send_to_background(shared: &Arc<ConversationShared>, entry: &AgentEntry) {
     entry.set_background();
     // Faces that keep a list of what works in the background learn of it as of one that began there.
@@ -156,7 +155,7 @@ fn send_to_background(shared: &Arc<ConversationShared>, entry: &AgentEntry) {
     root.events.send(Event::Task(run::started(entry)));
     shared.session.agents.keep(entry);
     if let Some(conversation) = entry.state().conversation.upgrade() {
-        conversation.questions.detach();
+        conversation.questions.send_to_background();
     }
 }
 
@@ -175,13 +174,7 @@ fn new_entry(
     background: bool,
     call: &CallContext,
 ) -> Arc<AgentEntry> {
-    let unique: String = RecordId::random()
-        .to_string()
-        .chars()
-        .filter(|letter| *letter != '-')
-        .take(16)
-        .collect();
-    let id = AgentId(format!("a{unique}"));
+    let id = AgentId(new_id('a'));
     AgentEntry::new(NewAgent {
         output_file: shared
             .tools
@@ -200,7 +193,41 @@ fn new_entry(
     })
 }
 
-async fn start_agent(
+/// An id that begins with a letter.
+pub(super) fn new_id(kind: char) -> String {
+    let letters = RecordId::random().to_string();
+    let unique = letters.chars().filter(|letter| *letter != '-').take(16);
+    std::iter::once(kind).chain(unique).collect()
+}
+
+/// The entry of an agent that a run of a workflow starts.
+pub(super) fn child_of(
+    shared: &Arc<ConversationShared>,
+    order: &AgentOrder,
+    definition: &AgentDefinition,
+    run: &AgentEntry,
+    call: &CallContext,
+) -> Arc<AgentEntry> {
+    let id = AgentId(new_id('a'));
+    AgentEntry::new(NewAgent {
+        output_file: shared
+            .tools
+            .results_folder
+            .join(format!("agent-{id}.output")),
+        id,
+        name: None,
+        agent_type: definition.name.clone(),
+        description: order.description.clone(),
+        prompt: order.prompt.clone(),
+        tool_use_id: Some(call.tool_use_id.clone()),
+        parent: Some(run.id.clone()),
+        background: false,
+        cancel: run.cancel.child_token(),
+        status: AgentStatus::Running,
+    })
+}
+
+pub(super) async fn start_agent(
     shared: &Arc<ConversationShared>,
     order: &AgentOrder,
     definition: Option<&AgentDefinition>,
@@ -209,31 +236,7 @@ async fn start_agent(
 ) -> Result<(), ToolError> {
     let turn = shared.role.place().map_or(call.turn, |place| place.turn);
     let Some(definition) = definition else {
-        let point = fork_point(shared, &call.tool_use_id, call).await?;
-        entry.update(|state| state.forked_from = point.tip);
-        let start = Start {
-            parent: shared,
-            entry,
-            definition: None,
-            model: point.model.clone(),
-            worktree: None,
-            history: StartFrom::Fork(point),
-            turn,
-        };
-        let (conversation, stream) = start::build(start)?;
-        Ready {
-            entry: entry.clone(),
-            conversation,
-            stream,
-            parent: shared.clone(),
-            prompt: order_prompt(&fork::directive(&order.prompt)),
-            worktree: None,
-            hooks: None,
-            briefing: None,
-            definition: None,
-        }
-        .spawn();
-        return Ok(());
+        return start_fork(shared, order, entry, call, turn).await;
     };
     let isolated = order.worktree || definition.run.isolation == Some(Isolation::Worktree);
     let worktree = if isolated {
@@ -256,15 +259,7 @@ async fn start_agent(
         history: StartFrom::New,
         turn,
     };
-    let (conversation, stream) = match start::build(start) {
-        Ok(built) => built,
-        Err(error) => {
-            if let Some(worktree) = &worktree {
-                worktree.conclude(Some(&[])).await;
-            }
-            return Err(error.into());
-        }
-    };
+    let (conversation, stream) = build(start, worktree.as_ref()).await?;
     if let Some(effort) = &order.effort {
         let choices = &conversation.shared.choices;
         choices.write().effort = Some(effort.clone());
@@ -284,31 +279,68 @@ async fn start_agent(
     Ok(())
 }
 
+/// Starts a copy of the conversation, in a worktree of its own if that is wanted.
+async fn start_fork(
+    shared: &Arc<ConversationShared>,
+    order: &AgentOrder,
+    entry: &Arc<AgentEntry>,
+    call: &CallContext,
+    turn: RecordId,
+) -> Result<(), ToolError> {
+    let point = fork_point(shared, &call.tool_use_id, call).await?;
+    entry.update(|state| state.forked_from = point.tip);
+    let worktree = match order.worktree {
+        true => Some(new_worktree(shared, entry).await?),
+        false => None,
+    };
+    let folder = shared.tools.working_folder.read().clone();
+    let start = Start {
+        parent: shared,
+        entry,
+        definition: None,
+        model: point.model.clone(),
+        worktree: worktree.as_ref(),
+        history: StartFrom::Fork(point),
+        turn,
+    };
+    let (conversation, stream) = build(start, worktree.as_ref()).await?;
+    Ready {
+        entry: entry.clone(),
+        conversation,
+        stream,
+        parent: shared.clone(),
+        prompt: order_prompt(&fork::directive(&order.prompt)),
+        briefing: worktree.as_ref().map(|worktree| worktree.briefing(&folder)),
+        worktree,
+        hooks: None,
+        definition: None,
+    }
+    .spawn();
+    Ok(())
+}
+
+/// Builds a conversation. If that fails, its worktree goes.
+async fn build(
+    start: Start<'_>,
+    worktree: Option<&Worktree>,
+) -> Result<(Conversation, EventStream), ToolError> {
+    match start::build(start) {
+        Ok(built) => Ok(built),
+        Err(error) => {
+            if let Some(worktree) = worktree {
+                worktree.conclude(Some(&[])).await;
+            }
+            Err(error.into())
+        }
+    }
+}
+
 /// Makes an agent's worktree, from where its parent stands.
 pub(super) async fn new_worktree(
     shared: &ConversationShared,
     entry: &AgentEntry,
 ) -> Result<Worktree, WorktreeError> {
-    let folder = shared.tools.working_folder.read().clone();
-    let settings = shared
-        .session
-        .settings
-        .value
-        .read()
-        .get("worktree")
-        .cloned();
-    let settings: WorktreeSettings = settings
-        .and_then(|value| serde_json::from_value(value).ok())
-        .unwrap_or_default();
-    let name = format!("agent-{}", entry.id);
-    let by_hook = shared.hooks.worktree_create(&name).await?;
-    let made = match by_hook {
-        Some(path) => Worktree::made_by_hook(path),
-        None => {
-            let git = Git::new(&shared.permissions.snapshot(), &folder)?;
-            Worktree::create(&git, &name, &settings).await?
-        }
-    };
+    let made = worktree::make(shared, &format!("agent-{}", entry.id)).await?;
     entry.update(|state| {
         state.worktree = Some(made.path.clone());
         state.isolated = true;

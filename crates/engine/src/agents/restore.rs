@@ -5,9 +5,9 @@
 //! the next words.
 
 use crate::agents::disk::Meta;
-use crate::agents::worktree::{Conclusion, Worktree};
 use crate::agents::{AgentEntry, Agents, NewAgent};
 use crate::context::git::Git;
+use crate::worktree::{Conclusion, Worktree};
 use lathe_protocol::ids::AgentId;
 use lathe_tools::host::AgentStatus;
 use std::fmt::Write as _;

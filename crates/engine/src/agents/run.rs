@@ -1,13 +1,13 @@
 //! Running an agent to its end, whatever happens.
 
 use crate::agents::notice::{self, Notice};
-use crate::agents::worktree::{Conclusion, Worktree};
-use crate::agents::{AgentEntry, Agents};
+use crate::agents::{AgentEntry, Agents, WORKFLOW};
 use crate::call::panic_message;
 use crate::conversation::records::reminder;
 use crate::conversation::{Conversation, ConversationShared, RunningTurn};
 use crate::mcp::agents::{AgentServers, Owner};
 use crate::session::events::EventStream;
+use crate::worktree::{Conclusion, Worktree};
 use futures::FutureExt as _;
 use lathe_extensions::AgentDefinition;
 use lathe_hooks::SourceHandle;
@@ -94,6 +94,7 @@ impl Ready {
         let actions = actions.lock().clone();
         ended.review(&conversation, &order, &actions).await;
         let usage = usage_of(&conversation, &entry);
+        let cost_usd = conversation.ledger.totals().cost_usd();
         // Its events are passed on before its end is reported.
         conversation.shared.events.send(Event::SessionEnded);
         let _ = forwarding.await;
@@ -104,6 +105,7 @@ impl Ready {
         );
         entry.update(|state| {
             state.usage = usage;
+            state.cost_usd = cost_usd;
             state.result = ended.result;
             state.conversation = Weak::new();
         });
@@ -234,7 +236,7 @@ impl Ended {
 }
 
 /// Reports the end of an agent: on disk, to the faces, to calls that wait, and to the conversation.
-fn finish(
+pub(super) fn finish(
     agents: &Agents,
     root: &Arc<ConversationShared>,
     parent: &Arc<ConversationShared>,
@@ -242,7 +244,12 @@ fn finish(
     status: AgentStatus,
 ) {
     let view = entry.view();
-    let summary = format!("Agent \"{}\" {}", entry.description, ended_words(status));
+    let kind = if entry.agent_type == WORKFLOW {
+        "Workflow"
+    } else {
+        "Agent"
+    };
+    let summary = format!("{kind} \"{}\" {}", entry.description, ended_words(status));
     root.events.send(Event::Task(TaskNotice::Finished {
         task_id: entry.task_id(),
         tool_use_id: entry.tool_use_id.clone(),
@@ -462,8 +469,15 @@ async fn forward(
     while let Some(event) = stream.next().await {
         let Some(root) = root.upgrade() else { continue };
         match event {
+            Event::Stream { event, .. } if root.events.shows_agents() => {
+                root.events.send(Event::Stream {
+                    event,
+                    parent_tool_use_id: entry.tool_use_id.clone(),
+                });
+            }
             Event::Record { record, .. } | Event::PromptAccepted { record } => {
                 note(&entry, &record, &actions);
+                count(&entry, &agent);
                 let mut shown = MessageRecord::clone(&record);
                 let fields = &mut shown.extra;
                 fields.insert("subagent_type".into(), entry.agent_type.as_str().into());
@@ -484,10 +498,7 @@ async fn forward(
                     state.usage.tool_uses += 1;
                     state.last_tool = Some(tool_name.clone());
                 });
-                if let Some(agent) = agent.upgrade() {
-                    let tokens = agent.spending.totals.lock().tokens();
-                    entry.update(|state| state.usage.total_tokens = tokens);
-                }
+                count(&entry, &agent);
                 root.events.send(Event::Task(TaskNotice::Progress {
                     task_id: entry.task_id(),
                     description: activity,
@@ -509,6 +520,20 @@ async fn forward(
             Event::SessionEnded => break,
             _ => {}
         }
+    }
+}
+
+/// Takes over what an agent has used so far.
+fn count(entry: &AgentEntry, agent: &Weak<ConversationShared>) {
+    if let Some(agent) = agent.upgrade() {
+        let (tokens, cost) = {
+            let totals = agent.spending.totals.lock();
+            (totals.tokens(), totals.cost_usd())
+        };
+        entry.update(|state| {
+            state.usage.total_tokens = tokens;
+            state.cost_usd = cost;
+        });
     }
 }
 

@@ -5,7 +5,6 @@
 //! undo, and (unless the agent's rights differ) the permissions.
 
 use crate::agents::fork;
-use crate::agents::worktree::Worktree;
 use crate::agents::{
     AgentEntry, AgentError, AgentPlace, ForkPoint, Host, Seed, ToolFilter, listed,
 };
@@ -19,9 +18,11 @@ use crate::conversation::{
 };
 use crate::session::events::{self, EventSink, EventStream};
 use crate::turn::decide::Limits;
+use crate::worktree::Worktree;
 use lathe_extensions::{AgentDefinition, AgentMemory};
-use lathe_memory::{AgentScope, AutoMemory};
+use lathe_memory::{AgentHomes, AgentScope, AutoMemory, SnapshotState};
 use lathe_permissions::{PermissionContext, Permissions, Rule};
+use lathe_protocol::event::NoticeLevel;
 use lathe_protocol::permission::{Behavior, PermissionMode, RuleSource};
 use lathe_protocol::record::Record;
 use lathe_session::TranscriptWriter;
@@ -84,11 +85,7 @@ pub(crate) fn build(start: Start<'_>) -> Result<(Conversation, EventStream), Age
         _ => registry(parent, &root, &filter, entry.is_background(), depth),
     };
     let hooks = hooks(parent, &root, entry, &tools, &permissions, &sink);
-    let questions = Arc::new(Questions::for_agent(
-        &parent.questions,
-        &root,
-        entry.is_background(),
-    ));
+    let questions = Arc::new(Questions::for_agent(&parent.questions, &root, entry));
     let is_fork = matches!(history, StartFrom::Fork(_)) || entry.agent_type == agent::FORK;
     let (fixed, child_seed) = fixed(&seed, &root, definition, &model, &folder, memory.as_ref());
     let place = AgentPlace {
@@ -96,6 +93,7 @@ pub(crate) fn build(start: Start<'_>) -> Result<(Conversation, EventStream), Age
         depth,
         types: filter.types.clone(),
         turn,
+        reminder: definition.and_then(|definition| definition.run.critical_reminder.clone()),
         root: Arc::downgrade(&root),
         entry: entry.clone(),
     };
@@ -141,6 +139,7 @@ pub(crate) fn build(start: Start<'_>) -> Result<(Conversation, EventStream), Age
     entry.update(|state| {
         state.model.clone_from(&conversation.model);
         state.conversation = Arc::downgrade(&conversation.shared);
+        state.turn = Some(turn);
     });
     Ok((conversation, stream))
 }
@@ -208,7 +207,9 @@ fn take_history(conversation: &mut Conversation, records: &[Arc<Record>]) {
         conversation.history.push(record);
         if let Record::Message(message) = &**record {
             conversation.context.meter.replay(message);
-            conversation.shared.integrations.extensions.replay(message);
+            let shared = &conversation.shared;
+            let hidden = |skill: &lathe_extensions::Skill| shared.hidden_file_of(skill).is_some();
+            shared.integrations.extensions.replay(message, &hidden);
             conversation.tip = Some(message.uuid);
         }
     }
@@ -234,6 +235,8 @@ fn choices(
         effort: effort
             .map(|effort| effort.name().to_owned())
             .or_else(|| of_parent.effort.clone()),
+        // An agent works with the model that was chosen for it.
+        planning: None,
         fallbacks: of_parent.fallbacks.clone(),
     }
 }
@@ -311,12 +314,23 @@ fn memory_of(root: &ConversationShared, definition: &AgentDefinition) -> Option<
         AgentMemory::Local => AgentScope::Local,
     };
     let places = &root.session.settings.loader.places;
-    Some(AutoMemory::of_agent(
-        &places.config_home,
-        &places.project,
-        &definition.name,
-        scope,
-    ))
+    let homes = AgentHomes {
+        config_home: &places.config_home,
+        claude_home: places.claude_home.as_deref(),
+        project: &places.project,
+    };
+    let memory = AutoMemory::of_agent(homes, &definition.name, scope);
+    if memory.take_snapshot(&definition.name) == SnapshotState::Newer {
+        root.events.notice(
+            NoticeLevel::Info,
+            format!(
+                "The project has another snapshot of the memory of agent {}; delete {} to begin with it.",
+                definition.name,
+                memory.folder().display()
+            ),
+        );
+    }
+    Some(memory)
 }
 
 /// The permissions of an agent: its parent's own, unless something differs.
@@ -344,9 +358,7 @@ fn permissions(
             context.mode = mode;
         }
         if let Some(worktree) = worktree {
-            context.roots.insert(0, worktree.path.clone());
-            context.cwd.clone_from(&worktree.path);
-            context.project.clone_from(&worktree.path);
+            context.enter_worktree(&worktree.repository, &worktree.path, true);
         }
         if let Some(memory) = memory {
             context.files.session_paths.push(memory.folder().to_owned());
@@ -417,6 +429,7 @@ fn fixed(
                 .unwrap_or(USUAL_TURNS),
         ),
         structured_output: false,
+        token_budget: None,
         ..seed.limits
     };
     if let Some(definition) = definition {

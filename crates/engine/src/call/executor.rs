@@ -5,10 +5,11 @@
 //! Order is kept: nothing overtakes a call that must wait. Results are handed out in the order of the
 //! calls. On any cancellation every call still gets a result.
 
-use crate::call::{CallEnvironment, CallResult, Stage, cancelled};
+use crate::call::{CallEnvironment, CallResult, Stage, boxed_failure, cancelled};
 use lathe_model::ToolInput;
 use lathe_protocol::content::ToolUseBlock;
 use lathe_protocol::ids::{RecordId, ToolUseId};
+use lathe_session::SessionError;
 use lathe_tools::InterruptBehavior;
 use serde_json::Value;
 use std::sync::Arc;
@@ -76,17 +77,22 @@ impl Executor {
         }
     }
 
-    /// Takes a call in and starts what can start.
+    /// Takes a call in and starts what can start. A call that could not be written to the transcript is not run.
     pub(crate) fn submit(
         &mut self,
         block: &ToolUseBlock,
         input: Option<&ToolInput>,
         record: RecordId,
+        unwritten: Option<SessionError>,
     ) {
         let call = self.environment.prepare(block, input);
-        let state = match call.stage {
-            Stage::Ready(ready) => State::Queued(ready),
-            Stage::Refused(result) => State::Done(result),
+        let state = match (call.stage, unwritten) {
+            (Stage::Refused(result), _) => State::Done(result),
+            (Stage::Ready(_), Some(error)) => State::Done(boxed_failure(format!(
+                "{} was not run, because the call could not be written to the transcript: {error}",
+                call.name
+            ))),
+            (Stage::Ready(ready), None) => State::Queued(ready),
         };
         self.slots.push(Slot {
             id: call.id,

@@ -265,5 +265,6 @@ fn question(calls: &Asker, wanted: &Wanted) -> PermissionRequest {
         title: Some(format!("Reach {}", wanted.host)),
         description: None,
         agent_id: calls.agent_id.clone(),
+        agent: None,
     }
 }

@@ -152,6 +152,7 @@ impl Pipeline {
             title: Some(prepared.activity()),
             description: None,
             agent_id: self.calls.agent_id.clone(),
+            agent: None,
         }
     }
 
@@ -166,7 +167,7 @@ impl Pipeline {
         let by_hook = matches!(answer, Answer::HookReply(_));
         match answer {
             Answer::NobodyToAsk => {
-                let reason = if questions.is_detached() {
+                let reason = if questions.is_in_background() {
                     DecisionReason::AsyncAgent {
                         reason: reason.text(),
                     }
@@ -353,6 +354,8 @@ impl Pipeline {
             denial: denial.clone(),
             message: message.clone(),
             reason: reason.text(),
+            kind: reason.kind(),
+            agent: self.calls.hooks.agent.as_ref().map(|(id, _)| id.clone()),
         });
         let again = self
             .calls
@@ -462,6 +465,9 @@ fn person_hint(tool: &str) -> Option<String> {
     match tool {
         lathe_tools::ask_user_question::NAME => Some(
             "There is no user to answer questions. Choose the answer that you would recommend, say so, and continue.".to_owned(),
+        ),
+        lathe_tools::config::NAME => Some(
+            "There is no user to agree to a change of settings. Continue with the present ones, and name the change in your answer.".to_owned(),
         ),
         lathe_tools::plan_mode::EXIT => Some(
             "There is no user to approve the plan. Give it as your answer and end your turn.".to_owned(),

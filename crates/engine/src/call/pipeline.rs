@@ -4,7 +4,6 @@ use crate::call::permit::Permitted;
 use crate::call::{CallEnvironment, CallResult, boxed_failure, cancelled, results};
 use crate::turn::decide::CallEnding;
 use lathe_hooks::{HookDecision, HookOutcome, HookPermission};
-use lathe_protocol::content::Content;
 use lathe_protocol::display::Display;
 use lathe_protocol::event::Event;
 use lathe_protocol::ids::ToolUseId;
@@ -100,6 +99,11 @@ impl Pipeline {
         prepared: Box<dyn PreparedCall>,
     ) -> Result<Box<dyn PreparedCall>, Box<CallResult>> {
         match prepared.validate(&self.calls.tools).await {
+            Ok(()) if self.tool.plans() => {
+                let input = prepared.input().clone();
+                let planned = self.tool.clone().prepare(input, &self.calls.tools);
+                planned.map_err(|error| boxed_failure(error.to_string()))
+            }
             Ok(()) => Ok(prepared),
             Err(error) => Err(boxed_failure(error.to_string())),
         }
@@ -220,7 +224,8 @@ impl Pipeline {
         traits: CallTraits,
     ) -> Option<(Scan, Vec<PathBuf>)> {
         let undo = self.calls.undo.as_ref()?;
-        if traits.read_only || !matches!(subject, Subject::Shell { .. }) {
+        let runs = matches!(subject, Subject::Shell { .. } | Subject::Typing { .. });
+        if traits.read_only || !runs {
             return None;
         }
         let roots = self.calls.tools.roots.read().clone();
@@ -311,15 +316,18 @@ impl Pipeline {
                 .post_tool_use(name, input, &self.id, &output.structured, elapsed)
                 .await
         };
-        let content = match after.updated_tool_output {
-            None => output.content,
-            Some(Value::String(text)) => Content::Text(text),
-            Some(other) => serde_json::from_value(other.clone())
-                .unwrap_or_else(|_| Content::Text(other.to_string())),
+        let (content, structured, display) = match after.updated_tool_output {
+            None => (output.content, output.structured, output.display),
+            // The original may be what the hook removes, so nothing of it is left.
+            Some(replacement) => {
+                let content = results::replaced(&replacement);
+                let text = content.text();
+                (content, replacement, Display::Text { text })
+            }
         };
         CallResult {
-            structured: output.structured,
-            display: output.display,
+            structured,
+            display,
             is_error: output.is_error,
             ending: after.stop.map(|reason| CallEnding::HookStopped { reason }),
             added_context: after.additional_context,

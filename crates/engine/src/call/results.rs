@@ -5,6 +5,7 @@
 
 use lathe_protocol::content::{Content, ContentBlock};
 use lathe_protocol::ids::ToolUseId;
+use serde_json::Value;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -44,6 +45,30 @@ fn fit_text(text: String, limit: usize, folder: &Path, call: &ToolUseId, index: 
         return text;
     }
     shorten(&text, folder, call, index)
+}
+
+/// The output of a tool in a hook's words: text, blocks, or the shape that the hook got it in.
+pub(crate) fn replaced(replacement: &Value) -> Content {
+    if let Ok(content) = serde_json::from_value::<Content>(replacement.clone()) {
+        return content;
+    }
+    let text = |pointer: &str| replacement.pointer(pointer).and_then(Value::as_str);
+    if let Some(printed) = text("/stdout") {
+        let errors = text("/stderr").unwrap_or_default();
+        let gap = if printed.is_empty() || errors.is_empty() {
+            ""
+        } else {
+            "\n"
+        };
+        return Content::Text(format!("{printed}{gap}{errors}"));
+    }
+    if let Some(content) = replacement.get("content") {
+        return replaced(content);
+    }
+    match text("/file/content") {
+        Some(file) => Content::Text(file.to_owned()),
+        None => Content::Text(replacement.to_string()),
+    }
 }
 
 /// Keeps a text in a file and gives the text for the model instead.
@@ -160,6 +185,33 @@ mod tests {
         }
         let stored = std::fs::read_to_string(results.join("toolu_1____x.txt")).unwrap();
         assert_eq!(stored, text);
+    }
+
+    #[test]
+    fn an_output_is_replaced_in_the_shape_that_hooks_get_it() {
+        for (replacement, text) in [
+            (serde_json::json!("words"), "words"),
+            (
+                serde_json::json!({"stdout": "out", "stderr": "err"}),
+                "out\nerr",
+            ),
+            (serde_json::json!({"stdout": "", "stderr": "err"}), "err"),
+            (
+                serde_json::json!([{"type": "text", "text": "block"}]),
+                "block",
+            ),
+            (
+                serde_json::json!({"content": [{"type": "text", "text": "inner"}]}),
+                "inner",
+            ),
+            (
+                serde_json::json!({"type": "text", "file": {"content": "line"}}),
+                "line",
+            ),
+            (serde_json::json!({"count": 1}), r#"{"count":1}"#),
+        ] {
+            assert_eq!(replaced(&replacement).text(), text);
+        }
     }
 
     #[test]

@@ -27,6 +27,7 @@ use lathe_protocol::record::{
 };
 use serde_json::json;
 use std::collections::HashMap;
+use std::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// How often the oldest rounds are left out of the request for a summary.
@@ -138,6 +139,7 @@ async fn compact_now(
         kept,
         notes,
     } = plan;
+    let began = Instant::now();
     if conversation.history.is_empty() {
         return Err(CompactionError::Nothing);
     }
@@ -200,7 +202,7 @@ async fn compact_now(
         conversation.append(record);
     }
     keep_after(conversation, kept);
-    after_compaction(conversation, trigger, before, &summary).await;
+    after_compaction(conversation, trigger, before, &summary, began).await;
     Ok(())
 }
 
@@ -229,14 +231,31 @@ fn check_progress(
     }
 }
 
+/// Says in further requests how much of the task's budget remains: the API counts what a request carries, and a summary
+/// hides what came before.
+fn spend_task_budget(extra: &mut serde_json::Map<String, serde_json::Value>, used: u64) {
+    let Some(budget) = extra
+        .get_mut("output_config")
+        .and_then(|config| config.get_mut("task_budget"))
+    else {
+        return;
+    };
+    let left = budget.get("remaining").or_else(|| budget.get("total"));
+    if let Some(left) = left.and_then(serde_json::Value::as_u64) {
+        budget["remaining"] = left.saturating_sub(used).into();
+    }
+}
+
 /// Resets the state that depends on what is in the conversation.
 async fn after_compaction(
     conversation: &mut Conversation,
     trigger: &str,
     before: u64,
     summary: &str,
+    began: Instant,
 ) {
     conversation.last_usage = None;
+    spend_task_budget(&mut conversation.fixed.extra, before);
     conversation.context.sent_results.clear();
     conversation
         .context
@@ -249,13 +268,18 @@ async fn after_compaction(
     plan::forget_plan_reminders(conversation);
     conversation.shared.state.notes.kept.start_again();
     restoration::refresh_instructions(conversation);
+    crate::worktree::session::follow(conversation, true);
     let folder = conversation.shared.tools.working_folder.read().clone();
     let permissions = conversation.shared.permissions.snapshot();
     conversation
         .context
         .reminders
         .ask_git(&permissions, &folder);
-    let verdict = conversation.shared.hooks.session_start("compact").await;
+    let verdict = conversation
+        .shared
+        .hooks
+        .session_start("compact", None)
+        .await;
     if !verdict.additional_context.is_empty() {
         let record = conversation.records.meta(
             conversation.tip,
@@ -269,6 +293,7 @@ async fn after_compaction(
         trigger: trigger.to_owned(),
         pre_tokens: before,
         post_tokens: Some(after),
+        duration: began.elapsed(),
     });
     conversation
         .shared
@@ -323,9 +348,9 @@ async fn records_after(
     let decisions = chain
         .iter()
         .filter_map(|record| match &**record {
-            Record::Fact(fact @ (Fact::Replacement { .. } | Fact::MediaDropped { .. })) => {
-                Some(fact.clone())
-            }
+            Record::Fact(
+                fact @ (Fact::Replacement { .. } | Fact::MediaDropped { .. } | Fact::Pinned { .. }),
+            ) => Some(fact.clone()),
             _ => None,
         })
         .collect();
@@ -439,6 +464,7 @@ async fn summary(
     let mut skip = 0;
     let mut slimmed = false;
     let mut tries = 0;
+    conversation.hand_over().await?;
     loop {
         request.messages = with_directive(&whole, skip, &directive);
         let error = match ask_for_text(conversation, request.clone(), cancel).await {
@@ -472,7 +498,6 @@ pub(crate) async fn ask_for_text(
     request: ModelRequest,
     cancel: &CancellationToken,
 ) -> Result<String, ModelError> {
-    conversation.hand_over().await;
     let mut deliveries = lathe_model::run(
         conversation.shared.session.provider.clone(),
         request,

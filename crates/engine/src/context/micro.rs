@@ -46,7 +46,11 @@ pub(crate) fn clear_old_results(conversation: &mut Conversation, least: u64) -> 
         .filter(|result| marker(&result.tool_name).is_some())
         .collect();
     old.truncate(old.len().saturating_sub(KEPT));
-    old.retain(|result| !result.replaced && result.bytes > REST * 2);
+    old.retain(|result| {
+        !result.replaced
+            && result.bytes > REST * 2
+            && !conversation.history.is_pinned(&result.tool_use_id)
+    });
     let gain = |bytes: usize| bytes.saturating_sub(REST) as u64 / 4;
     let freed: u64 = old.iter().map(|result| gain(result.bytes)).sum();
     if old.is_empty() || freed < least {

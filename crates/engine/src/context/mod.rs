@@ -20,6 +20,7 @@ pub(crate) mod reminders;
 pub(crate) mod restoration;
 pub(crate) mod room;
 pub(crate) mod summary;
+pub mod surgery;
 pub(crate) mod today;
 pub(crate) mod usage;
 

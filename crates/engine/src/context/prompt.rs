@@ -269,13 +269,13 @@ pub fn git_branch(folder: &std::path::Path) -> Option<String> {
         .map(|at| at.join(".git"))
         .find(|path| path.exists())?;
     let git_folder = if dot_git.is_file() {
-        let text = std::fs::read_to_string(&dot_git).ok()?;
+        let text = lathe_settings::regular_file::read_text(&dot_git).ok()?;
         let target = text.strip_prefix("gitdir:")?.trim();
         dot_git.parent()?.join(target)
     } else {
         dot_git
     };
-    let head = std::fs::read_to_string(git_folder.join("HEAD")).ok()?;
+    let head = lathe_settings::regular_file::read_text(&git_folder.join("HEAD")).ok()?;
     let head = head.trim();
     Some(match head.strip_prefix("ref: refs/heads/") {
         Some(branch) => branch.to_owned(),

@@ -75,6 +75,8 @@ pub(crate) async fn remind(conversation: &mut Conversation, turn: &RunningTurn) 
     texts.extend(plan::plan_reminder(conversation));
     texts.extend(stale_todos(conversation));
     texts.extend(budget_left(conversation));
+    let place = conversation.shared.role.place();
+    texts.extend(place.and_then(|place| place.reminder.clone()));
     if !texts.is_empty() {
         let record = conversation
             .records

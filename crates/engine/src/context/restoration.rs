@@ -42,6 +42,8 @@ pub(crate) fn restored(conversation: &Conversation) -> Vec<String> {
     pieces.extend(plan::plan_text(conversation));
     pieces.extend(touched_texts(conversation));
     pieces.extend(conversation.shared.integrations.extensions.restored());
+    let pinned = conversation.history.pinned_texts().into_iter();
+    pieces.extend(pinned.map(|text| format!("A result that the user keeps in view:\n{text}")));
     for piece in &pieces {
         left = left.saturating_sub(estimate::text(piece));
     }

@@ -177,7 +177,7 @@ async fn counted_tokens(conversation: &mut Conversation) -> Option<u64> {
         return None;
     }
     let request: ModelRequest = conversation.request(crate::turn::decide::OutputCap::Small);
-    conversation.hand_over().await;
+    conversation.hand_over().await.ok()?;
     let counting = conversation.shared.session.provider.count_tokens(&request);
     match tokio::time::timeout(COUNT_LIMIT, counting).await {
         Ok(Ok(tokens)) if tokens > 0 => {

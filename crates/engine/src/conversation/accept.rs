@@ -21,6 +21,7 @@ use lathe_protocol::op::Prompt;
 use lathe_protocol::record::Fact;
 use lathe_session::SessionError;
 use serde_json::Value;
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 /// How words arrive.
@@ -96,10 +97,13 @@ impl Conversation {
             self.shared.events.notice(NoticeLevel::Warning, message);
             return Ok(());
         }
-        if let Some(reason) = verdict.block {
-            return self.refuse(arrival, &reason);
+        if let Some(reason) = verdict.block.clone() {
+            let hidden = verdict.hides_prompt();
+            return self.refuse(arrival, &reason, (!hidden).then_some(text.as_str()));
         }
         if let Some(reason) = verdict.stop {
+            let words = format!("A hook stopped the turn: {reason}");
+            self.shared.events.notice(NoticeLevel::Notice, words);
             return Err(ended(TerminalReason::HookStopped, reason));
         }
         if expands && let Err(done) = self.expand(&text, command.as_deref(), turn).await {
@@ -168,7 +172,7 @@ impl Conversation {
                 self.shared.events.send(Event::PromptAccepted { record });
                 Ok(())
             }
-            Err(error) => Err(not_written(&error)),
+            Err(error) => Err(not_written("The prompt", &error)),
         }
     }
 
@@ -210,13 +214,17 @@ impl Conversation {
     }
 
     /// A hook refused the words: a turn doesn't start with them; one that runs continues without them.
-    fn refuse(&self, arrival: Arrival, reason: &str) -> Result<(), Done> {
+    /// `prompt` is told back, so that it is not lost.
+    fn refuse(&self, arrival: Arrival, reason: &str, prompt: Option<&str>) -> Result<(), Done> {
         self.shared.events.notice(
             NoticeLevel::Warning,
             format!("A hook refused the prompt: {reason}"),
         );
         if arrival == Arrival::First {
-            let message = format!("The prompt was refused by a hook: {reason}");
+            let mut message = format!("The prompt was refused by a hook: {reason}");
+            if let Some(prompt) = prompt {
+                let _ = write!(message, "\n\nOriginal prompt: {prompt}");
+            }
             return Err(ended(TerminalReason::HookStopped, message));
         }
         Ok(())
@@ -247,12 +255,13 @@ fn ended(reason: TerminalReason, message: String) -> Done {
     Done::Ended { reason, message }
 }
 
-fn not_written(error: &SessionError) -> Done {
+/// The end of a turn because something that a request carries is not on disk.
+pub(crate) fn not_written(subject: &str, error: &SessionError) -> Done {
     let advice = error.hint().unwrap_or_else(|| {
         "make that folder writable, choose another with LATHE_CONFIG_DIR, or run without a transcript (--no-session-persistence)".to_owned()
     });
     let message = format!(
-        "The prompt could not be written to the transcript, so it was not sent: {error}\nhint: {advice}"
+        "{subject} could not be written to the transcript, so it was not sent: {error}\nhint: {advice}"
     );
     ended(TerminalReason::InternalError, message)
 }

@@ -8,6 +8,8 @@ use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub(crate) struct Choices {
     /// The model to use from the next step on.
     pub(crate) model: String,
+    /// The model of plan mode, if the name of the model says so.
+    pub(crate) planning: Option<String>,
     /// How the model may reason.
     pub(crate) thinking: Option<Thinking>,
     /// How hard the model should try (`low` … `max`); `None` leaves it to the API.

@@ -84,18 +84,17 @@ impl HookModel for SessionHookModel {
             registry.add(GiveVerdict {
                 verdict: verdict.clone(),
             });
-            let model = Self::model(&shared, question.model.as_deref());
-            let (conversation, stream) = conversation(&shared, model, registry);
+            let asked = Inner {
+                model: Self::model(&shared, question.model.as_deref()),
+                registry,
+                system: include_str!("../../prompts/hook_agent.md"),
+                max_turns: AGENT_TURNS,
+                prompt: question.prompt,
+                again: MISSING_VERDICT,
+            };
             let given = || verdict.lock().is_some();
             // Boxed: a conversation is large.
-            let running = run(
-                conversation,
-                stream,
-                question.prompt,
-                given,
-                &question.cancel,
-            );
-            let result = Box::pin(running).await;
+            let result = Box::pin(inner(&shared, asked, given, &question.cancel)).await;
             shared.spending.waiting.lock().push((Part::Inner, result.1));
             let given: Option<HookVerdict> = verdict.lock().take();
             given.ok_or_else(|| no_verdict(&result.0))
@@ -103,11 +102,43 @@ impl HookModel for SessionHookModel {
     }
 }
 
-/// The conversation of an agent hook.
+/// A conversation inside a session that looks around and answers with a tool: an agent hook, or a reviewer.
+pub(crate) struct Inner {
+    pub(crate) model: String,
+    pub(crate) registry: ToolRegistry,
+    pub(crate) system: &'static str,
+    pub(crate) max_turns: u32,
+    pub(crate) prompt: String,
+    /// The prompt if it ends without an answer.
+    pub(crate) again: &'static str,
+}
+
+/// Runs a conversation inside a session to its end. `given` says whether it has answered. Gives the result and what it
+/// used.
+pub(crate) async fn inner(
+    parent: &ConversationShared,
+    asked: Inner,
+    given: impl Fn() -> bool,
+    cancel: &CancellationToken,
+) -> (Arc<TurnResult>, crate::session::ledger::Totals) {
+    let fixed = Fixed::bare(asked.system, asked.max_turns);
+    let (mut conversation, mut stream) = conversation(parent, asked.model, asked.registry, fixed);
+    // Nobody watches; events are taken so that nothing waits for them.
+    let drain = lathe_spawn::task(async move { while stream.next().await.is_some() {} });
+    let mut result = say(&mut conversation, asked.prompt, cancel).await;
+    if !given() && !result.is_error && !cancel.is_cancelled() {
+        result = say(&mut conversation, asked.again.to_owned(), cancel).await;
+    }
+    drain.abort();
+    (result, conversation.ledger.totals().clone())
+}
+
+/// A conversation of its own: no transcript, nobody to ask, no hooks.
 fn conversation(
     parent: &ConversationShared,
     model: String,
     registry: ToolRegistry,
+    fixed: Fixed,
 ) -> (Conversation, events::EventStream) {
     let (sink, stream) = events::channel();
     let folder = parent.tools.working_folder.read().clone();
@@ -143,6 +174,7 @@ fn conversation(
         integrations: Integrations::inside(&parent.integrations),
         choices: Choices {
             model,
+            planning: None,
             thinking: None,
             effort: None,
             fallbacks: Vec::new(),
@@ -156,32 +188,14 @@ fn conversation(
             agent_id: None,
         },
         parent_tool_use_id: None,
-        fixed: Fixed::bare(include_str!("../../prompts/hook_agent.md"), AGENT_TURNS),
+        fixed,
         seed: parent.seed.clone(),
     };
     let conversation = Conversation::new(parent.session.clone(), Role::Hook, parts);
     (conversation, stream)
 }
 
-/// Runs an agent hook's conversation to its end. Gives the result and what it used.
-async fn run(
-    mut conversation: Conversation,
-    mut stream: events::EventStream,
-    prompt: String,
-    given: impl Fn() -> bool,
-    cancel: &CancellationToken,
-) -> (Arc<TurnResult>, crate::session::ledger::Totals) {
-    // Nobody watches; events are taken so that nothing waits for them.
-    let drain = lathe_spawn::task(async move { while stream.next().await.is_some() {} });
-    let mut result = say(&mut conversation, prompt, cancel).await;
-    if !given() && !result.is_error && !cancel.is_cancelled() {
-        result = say(&mut conversation, MISSING_VERDICT.to_owned(), cancel).await;
-    }
-    drain.abort();
-    (result, conversation.ledger.totals().clone())
-}
-
-/// One turn of an agent hook.
+/// One turn of such a conversation.
 async fn say(
     conversation: &mut Conversation,
     prompt: String,

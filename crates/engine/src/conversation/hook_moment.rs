@@ -6,6 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::Weak;
 use std::time::Instant;
 
+/// How hard models try by the API's own default.
+pub(crate) const DEFAULT_EFFORT: &str = "high";
+
 /// Where the session stands, for hooks.
 #[derive(Default)]
 pub(crate) struct Moment {
@@ -34,7 +37,7 @@ impl Moment {
 
     /// How hard the model tries; the API's own default if nobody said so.
     pub(super) fn effort(&self) -> &str {
-        self.effort.as_deref().unwrap_or("high")
+        self.effort.as_deref().unwrap_or(DEFAULT_EFFORT)
     }
 
     /// The fields common to all hooks.

@@ -152,7 +152,11 @@ impl HookPoints {
         };
         let outcome = self.registry.run(&input, &context).await;
         for message in &outcome.system_messages {
-            self.events.notice(NoticeLevel::Info, message.clone());
+            self.events.notice(NoticeLevel::Notice, message.clone());
+        }
+        for sequence in outcome.terminal_sequences() {
+            self.events
+                .send(Event::TerminalSequence(sequence.to_owned()));
         }
         for warning in &outcome.warnings {
             self.events.notice(NoticeLevel::Warning, warning.clone());
@@ -550,9 +554,17 @@ impl HookPoints {
             .await;
     }
 
-    pub(crate) async fn session_start(&self, source: &str) -> HookOutcome {
+    /// The conversation starts, or starts again; `resumed` are facts about one that is resumed.
+    pub(crate) async fn session_start(&self, source: &str, resumed: Option<Value>) -> HookOutcome {
         let model = self.moment.lock().model.clone();
-        let fields = || json!({"source": source, "model": model});
+        let fields = || {
+            let mut fields = json!({"source": source, "model": model});
+            if let (Some(fields), Some(Value::Object(resumed))) = (fields.as_object_mut(), resumed)
+            {
+                fields.extend(resumed);
+            }
+            fields
+        };
         let outcome = self
             .fire(
                 HookEvent::SessionStart,
@@ -671,15 +683,11 @@ impl HookPoints {
     }
 
     /// All calls of one answer are done.
-    pub(crate) async fn post_tool_batch(&self, calls: Vec<Value>) {
+    pub(crate) async fn post_tool_batch(&self, calls: Vec<Value>) -> HookOutcome {
         let fields = || json!({"tool_calls": calls});
-        self.fire(
-            HookEvent::PostToolBatch,
-            None,
-            fields,
-            &CancellationToken::new(),
-        )
-        .await;
+        let cancel = CancellationToken::new();
+        let fired = self.fire(HookEvent::PostToolBatch, None, fields, &cancel);
+        fired.await.unwrap_or_default()
     }
 
     /// The user is notified of something.

@@ -19,6 +19,7 @@ use lathe_protocol::event::NoticeLevel;
 use lathe_protocol::ids::RecordId;
 use lathe_settings::{Environment, Resolved, Source};
 use lathe_tools::lsp::{Lsp, NAME};
+use lathe_tools::lsp_edit::{LspEdit, NAME as EDIT};
 use lathe_tools::{ToolContext, ToolRegistry, context::ChangeObserver};
 use std::path::Path;
 use std::sync::Arc;
@@ -78,6 +79,7 @@ impl Language {
         self.wanted = names.is_none_or(|names| names.iter().any(|name| name == NAME));
         if !self.servers.is_empty() {
             registry.add(Lsp::new(self.servers.clone()));
+            registry.add(LspEdit::new(self.servers.clone()));
         }
     }
 
@@ -152,8 +154,9 @@ pub(crate) fn reconfigure(shared: &ConversationShared, settings: &Resolved) {
     match (language.servers.is_empty(), there) {
         (false, false) if language.wanted => {
             registry.add(Lsp::new(language.servers.clone()));
+            registry.add(LspEdit::new(language.servers.clone()));
         }
-        (true, true) => registry.retain(|tool| tool.name() != NAME),
+        (true, true) => registry.retain(|tool| ![NAME, EDIT].contains(&tool.name())),
         _ => {}
     }
 }

@@ -9,9 +9,10 @@ mod accept;
 pub(crate) mod attachments;
 mod choices;
 pub(crate) mod extraction;
+pub(crate) mod goal;
 mod hook_conditions;
 pub(crate) mod hook_model;
-mod hook_moment;
+pub(crate) mod hook_moment;
 pub(crate) mod hook_points;
 pub(crate) mod language;
 pub(crate) mod magic_docs;
@@ -24,7 +25,7 @@ mod shared;
 pub(crate) mod undo;
 pub(crate) mod watched_files;
 
-pub(crate) use accept::Arrival;
+pub(crate) use accept::{Arrival, not_written};
 pub(crate) use choices::{ChoiceCell, Choices};
 pub(crate) use shared::{
     ConversationShared, ConversationState, Inbox, Integrations, Role, RunningTurn, Spending,
@@ -57,7 +58,7 @@ use lathe_protocol::message::{Message, Role as MessageRole};
 use lathe_protocol::permission::{PermissionDenial, PermissionMode};
 use lathe_protocol::record::{Fact, MessageRecord, Record};
 use lathe_protocol::usage::Usage;
-use lathe_session::{History, TranscriptWriter};
+use lathe_session::{History, SessionError, TranscriptWriter};
 use lathe_settings::instructions::Instructions;
 use lathe_tools::{ToolContext, ToolRegistry};
 use memchr::memmem;
@@ -225,7 +226,7 @@ impl Conversation {
     pub(crate) async fn append_synced(
         &mut self,
         mut record: MessageRecord,
-    ) -> Result<Arc<MessageRecord>, lathe_session::SessionError> {
+    ) -> Result<Arc<MessageRecord>, SessionError> {
         self.shared.note_folder(&mut record);
         let shown = Arc::new(record.clone());
         self.append_all_synced(vec![record]).await?;
@@ -236,7 +237,7 @@ impl Conversation {
     pub(crate) async fn append_all_synced(
         &mut self,
         records: Vec<MessageRecord>,
-    ) -> Result<(), lathe_session::SessionError> {
+    ) -> Result<(), SessionError> {
         let records: Vec<Arc<Record>> = records
             .into_iter()
             .map(|record| Arc::new(Record::Message(Box::new(record))))
@@ -254,9 +255,11 @@ impl Conversation {
 
     /// Hands every record so far to the system, as must be before a request goes out: what the model was
     /// told survives the end of this process. A fork's request carries its parent's records too.
-    /// A failure is reported by the writer, which keeps the records and tries again.
-    pub(crate) async fn hand_over(&self) {
-        let _ = self.transcript.flush().await;
+    ///
+    /// # Errors
+    /// If something can't be written. The writer keeps it and tries again; the request must not go out.
+    pub(crate) async fn hand_over(&self) -> Result<(), SessionError> {
+        self.transcript.flush().await?;
         if self.shared.role.is_fork()
             && let Some(root) = self
                 .shared
@@ -264,8 +267,9 @@ impl Conversation {
                 .place()
                 .and_then(|place| place.root.upgrade())
         {
-            let _ = root.transcript.flush().await;
+            root.transcript.flush().await?;
         }
+        Ok(())
     }
 
     /// Keeps a fact with the session.

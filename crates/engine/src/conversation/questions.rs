@@ -1,6 +1,7 @@
 //! Open questions to the user: asked through whichever face is there, raced with the hooks that may
 //! answer, answered once. In auto mode a classifier is asked before anyone is disturbed.
 
+use crate::agents::AgentEntry;
 use crate::conversation::ConversationShared;
 use crate::conversation::hook_model::SessionClassifierModel;
 use crate::conversation::hook_points::HookPoints;
@@ -12,7 +13,8 @@ use lathe_permissions::classifier::{self, Action, Classifier, Guide, Ruling};
 use lathe_protocol::event::{Event, NoticeLevel, SessionState};
 use lathe_protocol::ids::RequestId;
 use lathe_protocol::permission::{
-    Decision, DecisionReason, PermissionMode, PermissionReply, PermissionRequest, PermissionUpdate,
+    AskingAgent, Decision, DecisionReason, PermissionMode, PermissionReply, PermissionRequest,
+    PermissionUpdate,
 };
 use lathe_settings::Resolved;
 use parking_lot::Mutex;
@@ -20,7 +22,7 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use tokio_util::sync::CancellationToken;
 
 /// How many of the user's messages the classifier is shown.
@@ -39,12 +41,22 @@ pub enum Answerer {
     Face,
 }
 
+/// The name of the session's own face among those who answer.
+pub(crate) const FACE: &str = "terminal";
+
+/// An open question.
+struct Open {
+    ticket: Ticket,
+    /// Who answers, once somebody does.
+    by: Arc<OnceLock<String>>,
+}
+
 /// The open questions of a session.
 pub struct Questions {
     answerer: Answerer,
     events: EventSink,
     /// ConversationShared with the session's agents, so that an answer finds the question wherever it was asked.
-    open: Arc<Mutex<HashMap<RequestId, Ticket>>>,
+    open: Arc<Mutex<HashMap<RequestId, Open>>>,
     classifier: OnceLock<Arc<Classifier>>,
     guide: Arc<Mutex<Guide>>,
     /// Settings say that nobody is asked; shared with the session's agents.
@@ -52,11 +64,15 @@ pub struct Questions {
     messages: Mutex<Vec<String>>,
     /// Where text from outside was read.
     outside: Mutex<Vec<String>>,
-    /// There is no user to ask any more: a background agent.
-    detached: AtomicBool,
+    /// The agent whose questions these are.
+    asker: Option<AskingAgent>,
+    /// Nobody waits for the agent: there is time to let hooks decide first.
+    in_background: AtomicBool,
     /// The permissions of the main conversation, which the user's answer to an agent's question changes
     /// too.
     main: Option<Arc<Permissions>>,
+    /// The main conversation, of an agent's questions.
+    root: Weak<ConversationShared>,
 }
 
 /// The end of a question.
@@ -88,14 +104,20 @@ impl Questions {
             refuses: Arc::default(),
             messages: Mutex::default(),
             outside: Mutex::default(),
-            detached: AtomicBool::new(false),
+            asker: None,
+            in_background: AtomicBool::new(false),
             main: None,
+            root: Weak::new(),
         }
     }
 
-    /// The questions of an agent: asked through the same face, with counters of their own. A background
-    /// agent has nobody to ask.
-    pub(crate) fn for_agent(parent: &Self, root: &ConversationShared, background: bool) -> Self {
+    /// The questions of an agent, in the background or not: asked through the same face, with counters of their
+    /// own. The agent waits for its answer, and everything else continues.
+    pub(crate) fn for_agent(
+        parent: &Self,
+        root: &Arc<ConversationShared>,
+        entry: &AgentEntry,
+    ) -> Self {
         Self {
             answerer: parent.answerer,
             events: root.events.clone(),
@@ -105,14 +127,20 @@ impl Questions {
             refuses: parent.refuses.clone(),
             messages: Mutex::new(root.questions.messages.lock().clone()),
             outside: Mutex::new(parent.outside.lock().clone()),
-            detached: AtomicBool::new(background),
+            asker: Some(AskingAgent {
+                agent_type: entry.agent_type.clone(),
+                agent_name: entry.name.clone(),
+                agent_task: entry.description.clone(),
+            }),
+            in_background: AtomicBool::new(entry.is_background()),
             main: Some(root.permissions.clone()),
+            root: Arc::downgrade(root),
         }
     }
 
     /// Who answers.
     pub(crate) fn answerer(&self) -> Answerer {
-        if self.detached.load(Ordering::Relaxed) || self.refuses() {
+        if self.refuses() {
             Answerer::Nobody
         } else {
             self.answerer
@@ -135,13 +163,23 @@ impl Questions {
         self.refuses.store(refuses, Ordering::Relaxed);
     }
 
-    /// From now on there is no user to ask.
-    pub(crate) fn detach(&self) {
-        self.detached.store(true, Ordering::Relaxed);
+    /// The agent continues in the background.
+    pub(crate) fn send_to_background(&self) {
+        self.in_background.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn is_detached(&self) -> bool {
-        self.detached.load(Ordering::Relaxed)
+    pub(crate) fn is_in_background(&self) -> bool {
+        self.in_background.load(Ordering::Relaxed)
+    }
+
+    /// The state of the session when no question is open.
+    fn state_without_questions(&self) -> SessionState {
+        let root = self.root.upgrade();
+        if root.is_some_and(|root| !root.inbox.busy.load(Ordering::Relaxed)) {
+            SessionState::Idle
+        } else {
+            SessionState::Running
+        }
     }
 
     /// Gives the agent of a conversation a classifier of its own, with the session's guide.
@@ -226,12 +264,13 @@ impl Questions {
     /// are withdrawn.
     pub(crate) async fn ask(
         &self,
-        request: PermissionRequest,
+        mut request: PermissionRequest,
         hooks: &Arc<HookPoints>,
         may_approve: HookMay,
         beside: Option<Answering>,
         cancel: &CancellationToken,
     ) -> Answer {
+        request.agent.clone_from(&self.asker);
         let mut race = Race::new(request);
         let request = race.request().clone();
         let over = race.over();
@@ -241,26 +280,38 @@ impl Questions {
                 let reply = hooks.permission_request(&request, &over).await?;
                 narrowed(reply, may_approve)
             });
-            // A host may answer at once, and a hook takes a moment to start: hooks have their say first.
+            // A host may answer at once, and a hook takes a moment to start: hooks have their say first. Where nobody
+            // waits for the agent, nobody is disturbed before they have.
+            let patience = async {
+                if self.is_in_background() {
+                    std::future::pending::<()>().await;
+                } else {
+                    tokio::time::sleep(HOOKS_FIRST).await;
+                }
+            };
             tokio::select! {
                 reply = &mut asking => if let Ok(Some(reply)) = reply {
                     return Answer::HookReply(reply);
                 },
-                () = tokio::time::sleep(HOOKS_FIRST) => {
+                () = patience => {
                     race.enter(AnswererKind::Hook, async move { asking.await.ok().flatten() });
                 }
                 () = cancel.cancelled() => return Answer::Withdrawn,
             }
         }
         let asked = self.answerer() == Answerer::Face;
+        let answered_by: Arc<OnceLock<String>> = Arc::default();
         if asked {
-            let ticket = race.ticket(AnswererKind::Host);
+            let question = Open {
+                ticket: race.ticket(AnswererKind::Host),
+                by: answered_by.clone(),
+            };
             if let Some(beside) = beside {
                 race.enter(AnswererKind::Editor, beside);
             }
             let first = {
                 let mut open = self.open.lock();
-                open.insert(request.request_id.clone(), ticket);
+                open.insert(request.request_id.clone(), question);
                 open.len() == 1
             };
             self.events
@@ -277,6 +328,7 @@ impl Questions {
             id: &request.request_id,
             asked,
             reply: None,
+            by: None,
         };
         let outcome = race.run(cancel).await;
         match outcome {
@@ -287,6 +339,15 @@ impl Questions {
                     classifier.person_answered();
                 }
                 closing.reply = Some(reply.clone());
+                closing.by = Some(match &by {
+                    AnswererKind::Host => answered_by
+                        .get()
+                        .cloned()
+                        .unwrap_or_else(|| FACE.to_owned()),
+                    AnswererKind::Editor => "editor".to_owned(),
+                    AnswererKind::Hook => "hook".to_owned(),
+                    AnswererKind::Classifier => "classifier".to_owned(),
+                });
                 if by == AnswererKind::Hook {
                     Answer::HookReply(reply)
                 } else {
@@ -298,10 +359,19 @@ impl Questions {
         }
     }
 
-    /// A face's answer. Returns whether the question was open.
+    /// A face's answer. Returns whether the question was open: the first answer wins, once.
     pub fn answer(&self, id: &RequestId, reply: PermissionReply) -> bool {
-        let ticket = self.open.lock().remove(id);
-        ticket.is_some_and(|ticket| ticket.answer(reply))
+        self.answer_as(id, reply, FACE)
+    }
+
+    /// The same by somebody else than the session's face, who is named to everyone.
+    pub(crate) fn answer_as(&self, id: &RequestId, reply: PermissionReply, by: &str) -> bool {
+        let question = self.open.lock().remove(id);
+        question.is_some_and(|question| {
+            // Set before the race hears of the answer; nobody else has this question any more.
+            let _ = question.by.set(by.to_owned());
+            question.ticket.answer(reply)
+        })
     }
 
     /// The face is gone: open questions fail.
@@ -406,6 +476,7 @@ struct Closing<'a> {
     id: &'a RequestId,
     asked: bool,
     reply: Option<PermissionReply>,
+    by: Option<String>,
 }
 
 impl Drop for Closing<'_> {
@@ -421,11 +492,12 @@ impl Drop for Closing<'_> {
         self.questions.events.send(Event::PermissionResolved {
             request_id: self.id.clone(),
             reply: self.reply.take(),
+            by: self.by.take(),
         });
         if last {
-            self.questions
-                .events
-                .send(Event::StateChanged(SessionState::Running));
+            self.questions.events.send(Event::StateChanged(
+                self.questions.state_without_questions(),
+            ));
         }
     }
 }

@@ -12,11 +12,12 @@ use crate::session::events::EventSink;
 use crate::session::handles::TaskError;
 use crate::session::ledger::{Part, Totals};
 use lathe_extensions::{Command, CommandRegistry};
+use lathe_model::ModelRequest;
 use lathe_permissions::Permissions;
 use lathe_protocol::event::SessionInit;
 use lathe_protocol::ids::{RecordId, RequestId};
 use lathe_protocol::op::Prompt;
-use lathe_protocol::record::MessageRecord;
+use lathe_protocol::record::{MessageRecord, Record};
 use lathe_session::TranscriptWriter;
 use lathe_settings::Variable;
 use lathe_settings::instructions::Instructions;
@@ -26,6 +27,7 @@ use parking_lot::{Mutex, RwLock};
 use std::collections::{HashSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -122,6 +124,8 @@ pub(crate) struct Inbox {
     pub(crate) undelivered: Mutex<Vec<RecordId>>,
     /// Notified when a prompt that isn't the user's was queued, or background work ended.
     pub(crate) wake: Notify,
+    /// Whether a turn runs or is about to.
+    pub(crate) busy: AtomicBool,
 }
 
 /// Facts about a conversation that its turns publish.
@@ -134,6 +138,14 @@ pub(crate) struct ConversationState {
     /// Where forks of the newest answer start.
     pub(crate) fork_point: tokio::sync::watch::Sender<Option<Arc<ForkPoint>>>,
     pub(crate) planning: crate::conversation::plan::Planning,
+    /// The worktree that the session is in.
+    pub(crate) worktree: crate::worktree::session::Place,
+    /// The condition that turns go on for.
+    pub(crate) goal: crate::conversation::goal::GoalCell,
+    /// Edits of the context that the next request has.
+    pub(crate) surgery: Mutex<Vec<Record>>,
+    /// The newest request, from which questions beside the conversation are asked.
+    pub(crate) last_request: Mutex<Option<ModelRequest>>,
 }
 
 impl ConversationState {
@@ -144,6 +156,10 @@ impl ConversationState {
             notes: Arc::default(),
             fork_point: tokio::sync::watch::Sender::new(None),
             planning: crate::conversation::plan::Planning::default(),
+            worktree: crate::worktree::session::Place::default(),
+            goal: crate::conversation::goal::GoalCell::default(),
+            surgery: Mutex::default(),
+            last_request: Mutex::default(),
         }
     }
 }

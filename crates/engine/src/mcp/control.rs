@@ -188,12 +188,20 @@ impl McpControl {
     #[must_use]
     pub fn provenance(&self, tool: &str) -> Option<Value> {
         let running = self.running().ok()?;
-        let item = running.manager.tools().into_iter().find(|item| {
+        let listed = running.manager.tools().into_iter().find(|item| {
             let name = item.item.get("name").and_then(Value::as_str);
             name.is_some_and(|name| tool_name(&item.server, name) == tool)
-        })?;
-        let source = running.state.lock().source(&item.server);
-        Some(json!({"name": item.server, "source": source}))
+        });
+        // A server that is still being connected has no list.
+        let server = match listed {
+            Some(item) => item.server,
+            None => {
+                let mut names = running.manager.status().into_iter().map(|it| it.name);
+                names.find(|name| tool.starts_with(&tool_name(name, "")))?
+            }
+        };
+        let source = running.state.lock().source(&server);
+        Some(json!({"name": server, "source": source}))
     }
 
     /// The tools with their sizes in tokens, as `get_context_usage` shows them.

@@ -1,5 +1,6 @@
 //! Open questions of MCP servers to the user.
 
+use crate::conversation::questions::FACE;
 use crate::session::events::EventSink;
 use lathe_protocol::elicitation::{ElicitationReply, ElicitationRequest};
 use lathe_protocol::event::Event;
@@ -9,10 +10,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
+/// An answer, and who gave it.
+struct Answered {
+    reply: ElicitationReply,
+    by: String,
+}
+
 /// The open questions.
 #[derive(Default)]
 pub(crate) struct Elicitations {
-    open: Mutex<HashMap<RequestId, oneshot::Sender<ElicitationReply>>>,
+    open: Mutex<HashMap<RequestId, oneshot::Sender<Answered>>>,
 }
 
 impl Elicitations {
@@ -31,18 +38,25 @@ impl Elicitations {
             events,
             id,
             reply: None,
+            by: None,
         };
         events.send(Event::ElicitationRequested(Arc::new(request)));
-        let reply = receiver.await.ok();
-        closing.reply.clone_from(&reply);
-        reply
+        let answered = receiver.await.ok()?;
+        closing.reply = Some(answered.reply.clone());
+        closing.by = Some(answered.by);
+        Some(answered.reply)
     }
 
     /// A face's answer. One to a question that is closed changes nothing.
     pub(crate) fn answer(&self, id: &RequestId, reply: ElicitationReply) {
-        if let Some(sender) = self.open.lock().remove(id) {
-            let _ = sender.send(reply);
-        }
+        self.answer_as(id, reply, FACE);
+    }
+
+    /// The same by somebody who is named. Returns whether the question was open.
+    pub(crate) fn answer_as(&self, id: &RequestId, reply: ElicitationReply, by: &str) -> bool {
+        let sender = self.open.lock().remove(id);
+        let by = by.to_owned();
+        sender.is_some_and(|sender| sender.send(Answered { reply, by }).is_ok())
     }
 
     /// The face is gone: open questions get no answer.
@@ -56,6 +70,7 @@ struct Closing<'a> {
     events: &'a EventSink,
     id: RequestId,
     reply: Option<ElicitationReply>,
+    by: Option<String>,
 }
 
 impl Drop for Closing<'_> {
@@ -64,6 +79,7 @@ impl Drop for Closing<'_> {
         self.events.send(Event::ElicitationResolved {
             request_id: self.id.clone(),
             reply: self.reply.take(),
+            by: self.by.take(),
         });
     }
 }

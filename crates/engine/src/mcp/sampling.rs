@@ -184,6 +184,7 @@ fn question(server: &str, request: &Value, status: Option<&ServerStatus>) -> Per
         title: Some(format!("Let the MCP server {server} ask the model")),
         description: Some(first),
         agent_id: None,
+        agent: None,
     }
 }
 

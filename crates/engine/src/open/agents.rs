@@ -7,6 +7,7 @@ use crate::context::prompt::PromptParts;
 use crate::conversation::records::reminder;
 use crate::conversation::{Conversation, ConversationShared, Fixed};
 use crate::open::options::{OpenError, SessionOptions};
+use crate::worktree;
 use lathe_extensions::{AgentCatalog, AgentDefinition, AgentMcpServer, ExtensionSource};
 use lathe_hooks::{HookRegistry, HookSource};
 use lathe_permissions::Permissions;
@@ -18,13 +19,17 @@ use lathe_settings::{Environment, Places, Variable};
 use lathe_tools::ToolRegistry;
 use lathe_tools::agent::Agent;
 use lathe_tools::ask_user_question::AskUserQuestion;
+use lathe_tools::config::Config;
 use lathe_tools::cron::{CronCreate, CronDelete, CronList};
 use lathe_tools::monitor::Monitor;
 use lathe_tools::plan_mode::{EnterPlanMode, ExitPlanMode};
+use lathe_tools::report_findings::ReportFindings;
 use lathe_tools::send_message::SendMessage;
 use lathe_tools::task_list::{TaskCreate, TaskGet, TaskList, TaskUpdate};
 use lathe_tools::task_store::TaskStore;
 use lathe_tools::wakeup::ScheduleWakeup;
+use lathe_tools::workflow::Workflow;
+use lathe_tools::worktree::{EnterWorktree, ExitWorktree};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -140,10 +145,15 @@ pub(crate) fn add_tools(
     registry.add(EnterPlanMode);
     registry.add(ExitPlanMode);
     registry.add(Monitor);
+    registry.add(Workflow);
+    registry.add(Config);
     registry.add(CronCreate);
     registry.add(CronList);
     registry.add(CronDelete);
     registry.add(ScheduleWakeup);
+    registry.add(ReportFindings::default());
+    registry.add(EnterWorktree);
+    registry.add(ExitWorktree);
     registry.add(TaskCreate);
     registry.add(TaskGet);
     registry.add(TaskUpdate);
@@ -260,9 +270,9 @@ pub(crate) async fn connect(
     let folder = shared.tools.working_folder.read().clone();
     let trusted = Git::new(&shared.permissions.snapshot(), &folder);
     if let Ok(git) = &trusted {
-        let git = git.clone();
+        let (git, settings) = (git.clone(), worktree::settings_of(shared));
         lathe_spawn::task(async move {
-            for path in agents::sweep(&git, agents::PATIENCE).await {
+            for path in worktree::sweep(&git, &settings, worktree::PATIENCE).await {
                 tracing::info!(path = %path.display(), "a worktree that was left behind is removed");
             }
         });

@@ -45,6 +45,12 @@ fn found(places: &Places, home: &Path) -> Vec<String> {
             found.push(format!("{kind} ({count})"));
         }
     }
+    let plugins = lathe_extensions::plugins::store::Store::of_claude_home(places);
+    let plugins = plugins.and_then(|store| store.installed().ok());
+    let count = plugins.map_or(0, |plugins| plugins.len());
+    if count > 0 {
+        found.push(format!("plugins ({count})"));
+    }
     let servers = lathe_mcp::config::claude_servers(places, &mut Vec::new());
     let names: Vec<&str> = servers.names().collect();
     if !names.is_empty() {

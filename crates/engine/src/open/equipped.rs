@@ -2,7 +2,7 @@
 
 use super::agents as main_agent;
 use super::loaded::Loaded;
-use super::model::{chosen_model, directory_catalog, discovered, provider};
+use super::model::{chosen_model, directory_catalog, provider};
 use super::options::OpenError;
 use super::parts::{Transcript, permissions, tool_context, transcript, undo};
 use super::ready::kept_choice;
@@ -16,6 +16,7 @@ use lathe_model::{Catalog, Provider, RecoveryPolicy};
 use lathe_permissions::Permissions;
 use lathe_permissions::sandbox::Wish;
 use lathe_permissions::settings::SettingsStore;
+use lathe_protocol::diagnostic::Diagnostic;
 use lathe_protocol::event::Event;
 use lathe_settings::Variable;
 use lathe_tools::ToolContext;
@@ -50,19 +51,22 @@ pub(super) async fn equip(mut loaded: Loaded) -> Result<Equipped, OpenError> {
         own_writes,
         plugins,
         remarks,
+        observer,
         ..
     } = &mut loaded;
     let wish = Wish::of(settings, options.permissions.no_sandbox, environment)
         .in_session(settings, options.interactive);
     let sandbox = super::sandbox::sandbox(places, wish);
-    let (events, stream) = events::channel();
+    let (events, stream) = events::observed_channel(observer.clone());
     let transcript = transcript(places, options, &events)?;
     let mut catalog = directory_catalog(environment, settings, remarks);
     let kept = kept_choice(&transcript).map(|(model, _)| model.as_str());
     let model = chosen_model(options, environment, settings, &catalog, kept)?.id;
     catalog.set_main_model(&model);
-    let catalog = Arc::new(discovered(catalog, environment, &model, remarks).await);
+    let catalog = Arc::new(catalog);
     let (provider, key_source) = provider(environment, settings, places, &catalog, &model)?;
+    let learnt = provider.learn(&model).await;
+    remarks.extend(learnt.into_iter().map(Diagnostic::warning));
     let policy = RecoveryPolicy::of(environment)?;
     if let Some(carried) = &options.history.carried {
         events.send(Event::ConversationReset {

@@ -2,6 +2,7 @@
 
 use super::agents::{self as main_agent};
 use super::options::{OpenError, SessionOptions};
+use crate::session::observe::Observer;
 use crate::session::plugins::Plugins;
 use crate::skills::{ExtensionOptions, Extensions};
 use lathe_extensions::{AgentCatalog, AgentDefinition, OutputStyles};
@@ -32,6 +33,8 @@ pub(super) struct Loaded {
     pub(super) agents: Reading<AgentsAndStyles>,
     /// The agent that the main conversation runs as.
     pub(super) main: Option<AgentDefinition>,
+    /// Sees the events besides the face.
+    pub(super) observer: Option<Observer>,
     pub(super) remarks: Vec<Diagnostic>,
 }
 
@@ -60,8 +63,9 @@ pub(super) async fn load(
     let plugins = Arc::new(Plugins::load(&places, &settings, &options));
     plugins.equip(&mut options, &mut remarks);
     let (extensions, reading) = load_extensions(&places, &trust, &options, &settings);
-    let environment = with_settings(&places.environment, &settings);
+    let mut environment = with_settings(&places.environment, &settings);
     apply_variables(&mut settings.settings, &environment);
+    let observer = options.observe.begin(&settings.settings, &mut environment);
     // Waited for here only if the conversation may run as one of them.
     let mut agents = Reading::Begun(reading);
     let main = if plugins.may_choose_agent(&settings, &options) {
@@ -98,6 +102,7 @@ pub(super) async fn load(
         extensions,
         agents,
         main,
+        observer,
         remarks,
     })
 }

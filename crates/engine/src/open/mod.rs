@@ -17,6 +17,7 @@ mod parts;
 pub(crate) mod preview;
 mod ready;
 mod restore;
+mod resumed;
 pub(crate) mod sandbox;
 pub(crate) mod schedule;
 mod session_tools;
@@ -30,16 +31,19 @@ pub use self::session_tools::{SessionTools, ToolAnswer};
 
 use self::options::{OpenError, SessionOptions, Setup};
 use crate::conversation::Conversation;
+use crate::conversation::goal::{self, Goal};
 use crate::conversation::hook_points::HookPoints;
 use crate::conversation::records::reminder;
 use crate::session::events::EventStream;
 use crate::session::{self, SessionHandle, live, monitors};
+use crate::worktree;
 use futures::future::BoxFuture;
 use lathe_protocol::diagnostic::Diagnostic;
 use lathe_session::Loaded;
 use lathe_session::cleanup;
 use lathe_settings::write::OwnWrites;
 use lathe_settings::{Environment, LoadOptions, Places, Resolved};
+use lathe_tools::host::WorktreeWish;
 use std::sync::Arc;
 
 /// An open session.
@@ -73,6 +77,15 @@ async fn begin(environment: Environment, options: SessionOptions) -> Result<Open
     // A session that follows another in the same process has its own name.
     let title = history.title.clone().filter(|_| history.carried.is_none());
     let editor = history.carried.as_ref().and_then(|carried| carried.editor);
+    let wish = worktree_wish(&options);
+    let goal = match &options.limits.goal {
+        // A session that follows another in the same process has its own goal.
+        Some(condition) if history.carried.is_none() => {
+            let goal = Goal::new(condition);
+            Some(goal.map_err(|error| OpenError::Usage(format!("--goal: {error}")))?)
+        }
+        _ => None,
+    };
     let prepared = prepare(environment, options).await?;
     let Prepared {
         mut conversation,
@@ -92,6 +105,10 @@ async fn begin(environment: Environment, options: SessionOptions) -> Result<Open
         mcp,
         environment,
     } = start;
+    let kept = history.as_ref().and_then(|it| it.facts.worktree.as_ref());
+    let remark = worktree::session::open(&mut conversation, wish, kept).await;
+    let remark = remark.map_err(|error| OpenError::Usage(format!("--worktree: {error}")))?;
+    remarks.extend(remark.map(Diagnostic::note));
     // First, so that servers start while everything else is got ready.
     let shared = conversation.shared.clone();
     remarks.extend(shared.integrations.mcp.start(
@@ -112,7 +129,9 @@ async fn begin(environment: Environment, options: SessionOptions) -> Result<Open
     remarks.extend(agents::connect(&mut conversation, &shared, source == "resume").await);
     hooks.instructions_loaded(&loaded_files).await;
     hooks.watched.tell(&hooks);
-    start_hooks(&mut conversation, &hooks, source, setup).await;
+    let resumed = history.as_ref().filter(|_| source != "startup");
+    let resumed = resumed.and_then(|history| resumed::facts(history, &conversation.shared));
+    start_hooks(&mut conversation, &hooks, source, resumed, setup).await;
     if source == "startup" {
         let folder = conversation.shared.tools.working_folder.read().clone();
         let permissions = conversation.shared.permissions.snapshot();
@@ -140,12 +159,25 @@ async fn begin(environment: Environment, options: SessionOptions) -> Result<Open
     if let Some(title) = title {
         session.history().rename(&title);
     }
+    if let Some(goal) = goal {
+        goal::set(&session.shared, Some(goal));
+    }
     Ok(Opened {
         session,
         events,
         remarks,
         history,
     })
+}
+
+/// The worktree that the caller wants. A session that follows another stays where that was, unless it continues one that
+/// knows where it was itself.
+fn worktree_wish(options: &SessionOptions) -> Option<WorktreeWish> {
+    match &options.history.carried {
+        None => options.worktree.clone().map(WorktreeWish::Named),
+        Some(carried) if carried.cleared => carried.worktree.clone().map(WorktreeWish::At),
+        Some(_) => None,
+    }
 }
 
 /// Deletes sessions that nobody used for as long as settings say, beside the conversation. The folder of
@@ -212,6 +244,7 @@ async fn start_hooks(
     conversation: &mut Conversation,
     hooks: &HookPoints,
     source: &str,
+    resumed: Option<serde_json::Value>,
     setup: Option<Setup>,
 ) {
     let mut context = match setup {
@@ -220,7 +253,7 @@ async fn start_hooks(
     };
     let choices = conversation.shared.choices.read().clone();
     hooks.note_choices(&choices.model, choices.effort.as_deref());
-    let verdict = hooks.session_start(source).await;
+    let verdict = hooks.session_start(source, resumed).await;
     context.extend(verdict.additional_context.clone());
     if !context.is_empty() {
         let record = conversation

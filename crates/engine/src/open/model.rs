@@ -5,7 +5,7 @@ use crate::turn::models::choose;
 use lathe_model::catalog::Compaction;
 use lathe_model::{
     AnthropicConfig, AnthropicProvider, CacheMarkers, Catalog, Directory, KeyHelperError, Keys,
-    Provider, Router, Thinking,
+    ModelError, Provider, Router, Thinking,
 };
 use lathe_protocol::diagnostic::Diagnostic;
 use lathe_settings::schema::{PromptCache, Thinking as SettingsThinking, ThinkingMode};
@@ -17,43 +17,6 @@ use std::time::Duration;
 const HELPER_LIMIT: Duration = Duration::from_secs(30);
 /// How long one may take that signs the user in, in a browser.
 const SIGN_IN_LIMIT: Duration = Duration::from_secs(180);
-
-/// Asks a local server for what nobody declared: the window in use, and what the model can do.
-pub(crate) async fn discovered(
-    mut catalog: Catalog,
-    environment: &Environment,
-    model: &str,
-    remarks: &mut Vec<Diagnostic>,
-) -> Catalog {
-    let providers = Arc::clone(catalog.providers());
-    let reference = providers.located(model);
-    let Some(entry) = providers.get(reference.provider) else {
-        return catalog;
-    };
-    if !entry.is_local() || entry.facts(reference.model).context_window.is_some() {
-        return catalog;
-    }
-    let network = lathe_net::Network::of(environment);
-    let Some(found) = lathe_model::discovery::ask(entry, None, &network).await else {
-        return catalog;
-    };
-    let about = |text: &&String| text.starts_with(&format!("{}:", reference.model));
-    remarks.extend(
-        found
-            .warnings
-            .iter()
-            .find(about)
-            .map(|text| Diagnostic::warning(text.clone())),
-    );
-    let mut more = Directory::clone(&providers);
-    for (id, facts) in &found.models {
-        if id == reference.model {
-            more.discovered(reference.provider, id, facts);
-        }
-    }
-    catalog = catalog.with_providers(Arc::new(more));
-    catalog
-}
 
 /// The models that are known here, whichever is chosen.
 pub(crate) fn directory_catalog(
@@ -122,6 +85,35 @@ pub(crate) fn cache_markers(
     }
 }
 
+/// A provider that may have no key, and where its key comes from.
+type Usual = (Option<Arc<dyn Provider>>, &'static str);
+
+/// The provider of the `ANTHROPIC_*` variables, with what settings declare about it, and where its key comes from; `None`
+/// if it has no key and needs one.
+pub(crate) fn anthropic(
+    environment: &Environment,
+    settings: &Resolved,
+    places: &Places,
+    catalog: &Catalog,
+    keys: &Keys,
+) -> Result<Usual, ModelError> {
+    let mut config = AnthropicConfig::of(environment)?;
+    let helper = |command: &str| key_helper(command.to_owned(), places, environment);
+    config.key_helper = settings.settings.api_key_helper.as_deref().map(helper);
+    let entry = catalog.providers().get(lathe_model::providers::ANTHROPIC);
+    if let Some(entry) = entry.filter(|entry| entry.declared) {
+        config.declare(entry, environment, helper)?;
+    }
+    let key_source = config.key_source();
+    // A server of one's own may need no key; one that was stored goes with the entry.
+    let has_none =
+        key_source == "none" && (config.is_public() || keys.has(lathe_model::providers::ANTHROPIC));
+    if has_none {
+        return Ok((None, key_source));
+    }
+    Ok((Some(Arc::new(AnthropicProvider::new(&config)?)), key_source))
+}
+
 pub(crate) fn provider(
     environment: &Environment,
     settings: &Resolved,
@@ -129,26 +121,18 @@ pub(crate) fn provider(
     catalog: &Arc<Catalog>,
     model: &str,
 ) -> Result<(Arc<dyn Provider>, String), OpenError> {
-    let mut config = AnthropicConfig::of(environment)?;
-    if let Some(command) = &settings.settings.api_key_helper {
-        config.key_helper = Some(key_helper(command.clone(), places, environment));
-    }
-    let key_source = config.key_source();
-    let anthropic: Option<Arc<dyn Provider>> = if key_source == "none" {
-        None
-    } else {
-        Some(Arc::new(AnthropicProvider::new(&config)?))
-    };
+    let keys = keys(places, environment, settings);
+    let (anthropic, key_source) = anthropic(environment, settings, places, catalog, &keys)?;
     let providers = catalog.providers();
     let name = providers.located(model).provider;
     if name == lathe_model::providers::ANTHROPIC {
         let declared = providers.get(name).is_some_and(|entry| entry.declared);
-        if anthropic.is_none() && !declared && !model.contains('/') {
+        let has_key = anthropic.is_some() || keys.has(name);
+        if !has_key && !declared && !model.contains('/') {
             return Err(OpenError::NoCredentials);
         }
     }
     let default = anthropic.is_some();
-    let keys = keys(places, environment, settings);
     let router = Router::new(environment, Arc::clone(catalog), anthropic, keys);
     router.check(model)?;
     let key_source = if name == lathe_model::providers::ANTHROPIC && default {

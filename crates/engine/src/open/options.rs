@@ -47,6 +47,10 @@ pub struct SessionOptions {
     pub schedule: crate::open::schedule::ScheduleOptions,
     /// MCP servers.
     pub mcp: crate::mcp::McpOptions,
+    /// The name of the worktree that the session works in; `None` is the folder itself.
+    pub worktree: Option<String>,
+    /// Who sees the events besides the face.
+    pub observe: crate::session::observe::ObserveOptions,
     /// Whether the user sits there: then work beside the turns is on unless settings say otherwise, and
     /// leaving never waits for it.
     pub interactive: bool,
@@ -133,7 +137,7 @@ pub struct PermissionOptions {
     pub no_sandbox: bool,
 }
 
-/// Limits of turns and money.
+/// Limits of turns and money, and what turns go on for.
 #[derive(Debug, Clone, Default)]
 pub struct LimitOptions {
     /// Model calls of one turn.
@@ -142,6 +146,10 @@ pub struct LimitOptions {
     pub max_budget_usd: Option<f64>,
     /// Tokens of the session, input and output together.
     pub max_session_tokens: Option<u64>,
+    /// Output tokens that each turn is to use.
+    pub token_budget: Option<u64>,
+    /// The condition that turns go on for, or a command after `!`.
+    pub goal: Option<String>,
 }
 
 /// Which conversation, and where it is kept.

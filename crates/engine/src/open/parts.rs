@@ -1,6 +1,7 @@
 //! The parts that a session is put together from: its files, what it may do, its tools. [`crate::open`]
 //! says in which order.
 
+use crate::conversation::hook_moment::DEFAULT_EFFORT;
 use crate::conversation::undo::Undo;
 use crate::open::options::{OpenError, SessionChoice, SessionOptions};
 use crate::open::web::WebTools;
@@ -84,6 +85,9 @@ pub(crate) fn transcript(
         let target = SessionPaths::new(&places.config_home, cwd, id);
         lathe_session::fork::fork(&found.path, &target, id, options.history.resume_at)?;
         (id, target.transcript())
+    } else if let Some(to) = found.moved {
+        let id = found.id.to_string();
+        return Err(lathe_session::SessionError::Moved { id, to }.into());
     } else {
         (found.id, found.path.clone())
     };
@@ -195,10 +199,8 @@ pub(crate) fn command_variables(
     for name in Variable::SessionId.declaration().names() {
         variables.insert(name.to_owned(), session.to_string());
     }
-    if let Some(effort) = effort {
-        let name = Variable::EffortOfSession.name().to_owned();
-        variables.insert(name, effort.to_owned());
-    }
+    let effort = effort.unwrap_or(DEFAULT_EFFORT).to_owned();
+    variables.insert(Variable::EffortOfSession.name().to_owned(), effort);
     variables
 }
 
@@ -295,7 +297,8 @@ pub(crate) fn offered(
     if let Some(names) = &options.tools.only {
         for name in names {
             // There may be no language servers here; a list that names the tool is valid all the same.
-            if registry.find(name).is_none() && name != lathe_tools::lsp::NAME {
+            let of_servers = [lathe_tools::lsp::NAME, lathe_tools::lsp_edit::NAME];
+            if registry.find(name).is_none() && !of_servers.contains(&name.as_str()) {
                 let known: Vec<&str> = registry.names().collect();
                 return Err(OpenError::Usage(format!(
                     "--tools: there is no tool {name}; tools: {}",

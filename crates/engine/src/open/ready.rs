@@ -19,6 +19,7 @@ use crate::conversation::hook_model::SessionHookModel;
 use crate::conversation::questions::Questions;
 use crate::conversation::records::{RecordFactory, reminder};
 use crate::conversation::{Choices, Conversation, Fixed, Integrations, Parts, Role, Toolbox};
+use crate::session::purse::Purse;
 use crate::session::{Carried, Session, SessionSettings, live};
 use crate::turn::decide::Limits;
 use lathe_extensions::AgentCatalog;
@@ -383,6 +384,7 @@ fn fixed(equipped: &Equipped, prompt: &Prompt, model: &ResolvedModel) -> Fixed {
             auto_compact: settings.settings.auto_compact.unwrap_or(true),
             fixed_output_cap: max_output_tokens.is_some(),
             structured_output: options.tools.output_schema.is_some(),
+            token_budget: options.limits.token_budget,
         },
         policy: equipped.policy.clone(),
         betas,
@@ -424,7 +426,10 @@ fn choices(equipped: &Equipped, model: &ResolvedModel) -> Result<Choices, OpenEr
         }
         _ => options.model.effort.clone(),
     };
+    let named = options.model.name.as_deref();
+    let named = named.or(settings.settings.model.as_deref());
     Ok(Choices {
+        planning: named.and_then(|name| crate::turn::models::planner_of(&equipped.catalog, name)),
         model: model.id.clone(),
         thinking: thinking(options, environment, settings, model),
         effort,
@@ -475,6 +480,9 @@ fn session(equipped: &Equipped, agents: Arc<AgentCatalog>, betas: &[String]) -> 
             options,
         ),
         schedule: super::schedule::schedule(&equipped.loaded),
+        purse: Purse::new(
+            kept_totals(transcript.history.as_ref()).map_or(0.0, |totals| totals.cost_usd()),
+        ),
         background: Arc::default(),
         mcp_servers: RwLock::default(),
         tool_aliases: options.tools.aliases.clone(),

@@ -41,7 +41,9 @@ pub(super) fn restore(
         conversation.history.push(record);
         if let Record::Message(message) = &**record {
             conversation.context.meter.replay(message);
-            conversation.shared.integrations.extensions.replay(message);
+            let shared = &conversation.shared;
+            let hidden = |skill: &lathe_extensions::Skill| shared.hidden_file_of(skill).is_some();
+            shared.integrations.extensions.replay(message, &hidden);
             if let Some(RecordMessage::Assistant(message)) = &message.message {
                 for call in message.content.iter().filter_map(ContentBlock::as_tool_use) {
                     tool_search::note_used_tool(conversation, &call.name);
@@ -83,6 +85,9 @@ pub(super) fn restore(
         if keeps || !take_over(&todos, &tools.tasks) {
             *tools.todos.lock() = todos;
         }
+    }
+    if let Some(goal) = &history.facts.goal {
+        crate::conversation::goal::restore(&conversation.shared, goal, &history.path);
     }
     let paths = SessionPaths::of_transcript(&history.path);
     if let Ok(notes) = std::fs::read_to_string(paths.notes()) {
@@ -188,7 +193,8 @@ struct KnownFile {
 }
 
 /// Counts files as read that the conversation read or wrote, if they are as it knows them: not written since,
-/// or with the same content. All others must be read again before they are changed.
+/// or with the same content. All others must be read again before they are changed, and so must files that are not
+/// read without a question: a transcript is only a file, and those that count as read are shown when they change.
 fn restore_reads(conversation: &Conversation, chain: &[Arc<Record>]) {
     let mut known: Vec<(PathBuf, KnownFile)> = Vec::new();
     for record in chain {
@@ -202,6 +208,7 @@ fn restore_reads(conversation: &Conversation, chain: &[Arc<Record>]) {
         }
     }
     let cache = &conversation.shared.tools.file_cache;
+    known.retain(|(path, _)| conversation.shared.permissions.reads_freely(path));
     for (path, file) in known.iter().rev().take(MOST_FILES).rev() {
         if !cache.seed(path, file.at)
             && let Some(content) = &file.content

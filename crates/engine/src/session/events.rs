@@ -4,6 +4,7 @@
 //! that reads slowly holds the *model stream* back, not the tools: the step waits for
 //! [`EventSink::room`] between deltas.
 
+use crate::session::observe::Observer;
 use lathe_protocol::event::{Event, NoticeLevel};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -20,6 +21,8 @@ struct Pending {
     wholes_only: AtomicBool,
     /// Whether the face shows the conversation to the user.
     for_people: AtomicBool,
+    /// Whether the face shows agents at work.
+    with_agents: AtomicBool,
 }
 
 /// Where the engine puts its events. Cheap to clone.
@@ -27,6 +30,7 @@ struct Pending {
 pub struct EventSink {
     sender: mpsc::UnboundedSender<Event>,
     pending: Arc<Pending>,
+    observer: Option<Observer>,
 }
 
 /// Where a face takes them.
@@ -38,12 +42,19 @@ pub struct EventStream {
 /// A new way.
 #[must_use]
 pub fn channel() -> (EventSink, EventStream) {
+    observed_channel(None)
+}
+
+/// A new way with an observer beside it.
+#[must_use]
+pub fn observed_channel(observer: Option<Observer>) -> (EventSink, EventStream) {
     let (sender, receiver) = mpsc::unbounded_channel();
     let pending = Arc::new(Pending::default());
     (
         EventSink {
             sender,
             pending: pending.clone(),
+            observer,
         },
         EventStream { receiver, pending },
     )
@@ -52,6 +63,9 @@ pub fn channel() -> (EventSink, EventStream) {
 impl EventSink {
     /// Tells the face.
     pub fn send(&self, event: Event) {
+        if let Some(observer) = &self.observer {
+            observer(&event);
+        }
         self.pending.count.fetch_add(1, Ordering::Relaxed);
         if self.sender.send(event).is_err() {
             // Nobody listens any more; the count must not hold anyone back.
@@ -75,6 +89,11 @@ impl EventSink {
     /// Whether the face shows the conversation to the user, who sees nothing before `MessageDisplay` hooks did.
     pub fn shows_people(&self) -> bool {
         self.pending.for_people.load(Ordering::Relaxed)
+    }
+
+    /// Whether the face shows agents at work: it gets their answers as they come in.
+    pub fn shows_agents(&self) -> bool {
+        self.pending.with_agents.load(Ordering::Relaxed)
     }
 
     /// Whether the face is far behind.
@@ -107,6 +126,11 @@ impl EventStream {
     /// when they have answered.
     pub fn for_people(&self) {
         self.pending.for_people.store(true, Ordering::Relaxed);
+    }
+
+    /// The face shows agents at work: it gets their answers piece by piece, too.
+    pub fn with_agents(&self) {
+        self.pending.with_agents.store(true, Ordering::Relaxed);
     }
 
     /// The next event; `None` when the session is over.

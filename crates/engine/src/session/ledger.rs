@@ -2,10 +2,10 @@
 
 use indexmap::IndexMap;
 use lathe_model::catalog::Catalog;
-use lathe_protocol::event::ModelUsage;
+use lathe_protocol::event::{ModelUsage, TurnTimes};
 use lathe_protocol::usage::Usage;
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A session's totals, and those of its present turn.
 #[derive(Debug, Clone, Default)]
@@ -15,6 +15,8 @@ pub struct Ledger {
     fresh: Totals,
     turn: Usage,
     turn_api_time: Duration,
+    turn_started: Option<Instant>,
+    turn_times: TurnTimes,
 }
 
 /// The totals that are kept with the session.
@@ -211,6 +213,32 @@ impl Ledger {
     pub fn start_turn(&mut self) {
         self.turn = Usage::default();
         self.turn_api_time = Duration::ZERO;
+        self.turn_started = Some(Instant::now());
+        self.turn_times = TurnTimes::default();
+    }
+
+    /// A request of the turn is sent.
+    pub fn note_request(&mut self) {
+        let since = self.turn_started.map(|started| started.elapsed());
+        self.turn_times.request = self.turn_times.request.or(since);
+    }
+
+    /// An event of an answer came; content, or what is around it.
+    pub fn note_answer(&mut self, is_content: bool) {
+        if self.turn_times.content.is_some() {
+            return;
+        }
+        let since = self.turn_started.map(|started| started.elapsed());
+        self.turn_times.stream = self.turn_times.stream.or(since);
+        if is_content {
+            self.turn_times.content = since;
+        }
+    }
+
+    /// How soon the first request of the turn was sent and answered.
+    #[must_use]
+    pub fn turn_times(&self) -> TurnTimes {
+        self.turn_times
     }
 
     /// Notes a response of the conversation.

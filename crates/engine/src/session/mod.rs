@@ -12,15 +12,17 @@ pub(crate) mod handles;
 pub mod ledger;
 pub(crate) mod live;
 pub(crate) mod monitors;
+pub mod observe;
 pub mod plugins;
+pub(crate) mod purse;
 mod restart;
 pub(crate) mod schedule;
 mod services;
 
 pub use handles::{
-    ChangedFilesError, ContextHandle, ExtensionsHandle, HistoryHandle, ModelHandle,
-    PermissionsHandle, PluginsHandle, SettingsHandle, SideQuestionsHandle, SwitchError,
-    SwitchSource, TaskError, TasksHandle, UnknownEffort,
+    BesideError, ChangedFilesError, ContextHandle, ExtensionsHandle, GoalHandle, HistoryHandle,
+    ModelHandle, PermissionsHandle, PluginsHandle, SettingsHandle, SideQuestionsHandle,
+    SwitchError, SwitchSource, TaskError, TasksHandle, UnknownEffort,
 };
 pub use live::FlagError;
 pub use restart::{Carried, Restart};
@@ -37,16 +39,19 @@ use crate::mcp::McpControl;
 use crate::turn::decide::Done;
 use futures::FutureExt as _;
 use lathe_hooks::HookRegistry;
+use lathe_protocol::elicitation::ElicitationReply;
 use lathe_protocol::event::{
-    Event, NoticeLevel, SessionInit, SessionState, TerminalReason, TurnResult,
+    Event, NoticeLevel, SessionInit, SessionState, TerminalReason, TurnResult, TurnTimes,
 };
-use lathe_protocol::ids::{RecordId, SessionId};
+use lathe_protocol::ids::{RecordId, RequestId, SessionId};
 use lathe_protocol::op::{Op, Prompt};
+use lathe_protocol::permission::PermissionReply;
 use lathe_protocol::record::Fact;
 use lathe_protocol::usage::Usage;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -160,6 +165,14 @@ impl SessionHandle {
         }
     }
 
+    /// The goal that turns go on for.
+    #[must_use]
+    pub fn goal(&self) -> GoalHandle<'_> {
+        GoalHandle {
+            shared: &self.shared,
+        }
+    }
+
     /// Plugins.
     #[must_use]
     pub fn plugins(&self) -> PluginsHandle<'_> {
@@ -237,6 +250,18 @@ impl SessionHandle {
     /// Sets the reason that `SessionEnd` hooks get. Call it before the session ends.
     pub fn ends_by(&self, reason: EndReason) {
         self.shared.session.background.set_end_reason(reason);
+    }
+
+    /// Answers a permission question for somebody who is named to everyone. Returns whether the question was open:
+    /// the first answer wins, once.
+    pub fn answer_permission(&self, id: &RequestId, reply: PermissionReply, by: &str) -> bool {
+        self.shared.questions.answer_as(id, reply, by)
+    }
+
+    /// Answers a question of an MCP server for somebody who is named to everyone. Returns whether it was open.
+    pub fn answer_elicitation(&self, id: &RequestId, reply: ElicitationReply, by: &str) -> bool {
+        let elicitations = &self.shared.integrations.mcp.elicitations;
+        elicitations.answer_as(id, reply, by)
     }
 
     /// Withdraws every open question: nobody can answer any more.
@@ -336,6 +361,7 @@ impl Actor {
                 self.running.is_none() && !owes && self.shared.inbox.queue.lock().is_empty();
             if quiet && !self.idle {
                 self.idle = true;
+                self.shared.inbox.busy.store(false, Ordering::Relaxed);
                 self.shared
                     .events
                     .send(Event::StateChanged(SessionState::Idle));
@@ -473,6 +499,7 @@ impl Actor {
             return;
         }
         self.idle = false;
+        self.shared.inbox.busy.store(true, Ordering::Relaxed);
         self.shared
             .events
             .send(Event::StateChanged(SessionState::Running));
@@ -582,6 +609,8 @@ impl Actor {
             let totals = serde_json::to_value(conversation.ledger.totals()).unwrap_or_default();
             let session_id = self.shared.session.id;
             conversation.append_fact(Fact::Cost { totals, session_id });
+            // There is no turn to end any more.
+            let _ = purse::check(&self.shared, conversation.ledger.cost_usd());
         }
         tokio::join!(
             self.shared.integrations.mcp.shut_down(),
@@ -594,11 +623,12 @@ impl Actor {
         }
         self.shared.tools.shell.shut_down().await;
         let reason = self.shared.session.background.end_reason();
+        crate::worktree::session::close(&self.shared, reason).await;
         self.shared.hooks.session_end(reason.name()).await;
         if let Err(error) = self.shared.transcript.close().await {
             self.shared.events.notice(
                 NoticeLevel::Error,
-                format!("The transcript could not be written: {error}"),
+                format!("The end of the transcript was not saved and is lost: {error}"),
             );
         }
         self.shared.events.send(Event::SessionEnded);
@@ -637,6 +667,7 @@ async fn run_turn(conversation: Arc<Mutex<Conversation>>, prompt: Prompt, turn: 
             structured_output: None,
             deferred_tool_use: None,
             origin,
+            times: TurnTimes::default(),
         })));
     }
 }

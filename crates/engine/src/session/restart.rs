@@ -45,6 +45,8 @@ pub struct Carried {
     pub cleared: bool,
     /// The port of the editor that was connected.
     pub editor: Option<u16>,
+    /// The worktree that the session was in.
+    pub worktree: Option<std::path::PathBuf>,
 }
 
 impl SessionHandle {
@@ -73,6 +75,7 @@ impl SessionHandle {
                 previous: self.session_id(),
                 cleared: *how == Restart::Clear,
                 editor: self.editor().connected().map(|editor| editor.port),
+                worktree: crate::worktree::session::path_of(&self.shared),
             }),
             persist: options.history.persist,
             observer: options.history.observer.clone(),

@@ -23,6 +23,8 @@ pub(crate) struct Session {
     pub(crate) agents: Arc<Agents>,
     /// Scheduled prompts.
     pub(crate) schedule: Arc<Schedule>,
+    /// The session's part of budgets over all sessions.
+    pub(crate) purse: crate::session::purse::Purse,
     /// Work beside the turns.
     pub(crate) background: Arc<Background>,
     /// MCP servers and their state, as faces show them.

@@ -106,7 +106,7 @@ impl Extensions {
     }
 
     /// Takes over what an earlier run of the session told and used.
-    pub(crate) fn replay(&self, record: &MessageRecord) {
+    pub(crate) fn replay(&self, record: &MessageRecord, hidden: &dyn Fn(&Skill) -> bool) {
         if let Some(Value::Array(names)) = record.extra.get(NAMES) {
             let skills = self.skills();
             let mut state = self.state.lock();
@@ -122,7 +122,7 @@ impl Extensions {
                 state.told_tokens += estimate::text(&message.text());
             }
         }
-        self.replay_use(record);
+        self.replay_use(record, hidden);
         if record.is_compact_boundary() {
             self.forget_told();
         }

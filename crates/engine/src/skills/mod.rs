@@ -345,10 +345,12 @@ impl Extensions {
         .collect()
     }
 
-    /// Files were touched: looks for skills beside them and wakes those that wait for them.
-    pub(crate) fn touched(&self, paths: &[PathBuf]) {
+    /// Files were touched: looks for skills beside them and wakes those that wait for them. Gives whether there are
+    /// new ones.
+    pub(crate) fn touched(&self, paths: &[PathBuf]) -> bool {
+        let mut found = false;
         for path in paths {
-            self.look_beside(path);
+            found |= self.look_beside(path);
             let skills = self.skills();
             let mut state = self.state.lock();
             for skill in skills.iter().filter(|skill| skill.is_conditional()) {
@@ -357,18 +359,22 @@ impl Extensions {
                 }
             }
         }
+        found
     }
 
-    fn look_beside(&self, path: &Path) {
+    /// Looks for skills beside a file. Gives whether there are new ones.
+    fn look_beside(&self, path: &Path) -> bool {
         let options = self.common.options.read();
         if !self.skills().is_new_place(path, &options.sources) {
-            return;
+            return false;
         }
         let mut skills = self.common.skills.write();
         let catalog = Arc::make_mut(&mut *skills);
-        if !catalog.discover(path, &options.sources).is_empty() {
+        let found = !catalog.discover(path, &options.sources).is_empty();
+        if found {
             choose(catalog, &options);
         }
+        found
     }
 
     /// Whether a skill of that name is loaded: a host may have named the only ones.

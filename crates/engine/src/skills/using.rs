@@ -14,7 +14,7 @@ use lathe_model::estimate;
 use lathe_permissions::Rule;
 use lathe_protocol::command::Invocation;
 use lathe_protocol::content::{ContentBlock, ToolUseBlock};
-use lathe_protocol::event::NoticeLevel;
+use lathe_protocol::event::{Event, NoticeLevel};
 use lathe_protocol::ids::{RecordId, ToolUseId};
 use lathe_protocol::permission::{Behavior, RuleSource};
 use lathe_protocol::record::{MessageRecord, RecordMessage};
@@ -65,8 +65,10 @@ impl ConversationShared {
         }
         let body = skill.body()?;
         // What comes with Lathe may be used by the model without a question, so its rules are for
-        // people who ask for it themselves.
-        if invoker == Invoker::Person || skill.source != ExtensionSource::Builtin {
+        // people who ask for it themselves, and who trust the folder: git obeys its configuration.
+        let comes_with_lathe = skill.source == ExtensionSource::Builtin;
+        let is_trusted = self.permissions.snapshot().trusted;
+        if !comes_with_lathe || invoker == Invoker::Person && is_trusted {
             self.add_rules_of(skill, &skill.allowed_tools(), Behavior::Allow);
         }
         self.add_rules_of(skill, &skill.disallowed_tools(), Behavior::Deny);
@@ -246,7 +248,7 @@ impl Extensions {
     }
 
     /// Takes over which skills an earlier run of the session used.
-    pub(super) fn replay_use(&self, record: &MessageRecord) {
+    pub(super) fn replay_use(&self, record: &MessageRecord, hidden: &dyn Fn(&Skill) -> bool) {
         if record.is_compact_boundary() {
             self.state.lock().used.clear();
         }
@@ -272,7 +274,9 @@ impl Extensions {
         }
         let skills = self.skills();
         for (name, arguments) in uses {
-            if let Some(skill) = skills.get(&name).filter(|skill| !skill.run.fork)
+            if let Some(skill) = skills
+                .get(&name)
+                .filter(|skill| !skill.run.fork && !hidden(skill))
                 && let Ok(body) = skill.body()
             {
                 let segments = expand(&body, &skill.values(&arguments, "", ""));
@@ -457,5 +461,6 @@ impl ConversationShared {
                     .notice(NoticeLevel::Warning, problem.to_string());
             }
         }
+        self.events.send(Event::CommandsChanged);
     }
 }

@@ -7,6 +7,8 @@
 use lathe_protocol::event::TerminalReason;
 use lathe_protocol::message::StopReason;
 
+use crate::turn::token_budget::TokenBudget;
+
 /// The state of the loop between steps.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct LoopState {
@@ -28,6 +30,12 @@ pub struct LoopState {
     pub structured_output_failures: u32,
     /// How often the provider paused its answer, in a row.
     pub pauses: u32,
+    /// How often the turn went on for the session's goal.
+    pub goal_rounds: u32,
+    /// How often it waited for a limit of the provider.
+    pub limit_waits: u32,
+    /// The tokens that it is to use.
+    pub tokens: TokenBudget,
     /// Why the last step was followed by another.
     pub last: Option<Continue>,
 }
@@ -60,6 +68,8 @@ pub struct Limits {
     pub fixed_output_cap: bool,
     /// Whether structured output is wanted.
     pub structured_output: bool,
+    /// Output tokens that a turn is to use.
+    pub token_budget: Option<u64>,
 }
 
 /// How often the model may be told to continue after the output limit.
@@ -172,6 +182,12 @@ pub enum Continue {
     StructuredOutputWanted,
     /// The user typed something meanwhile.
     QueuedPrompt,
+    /// The goal of the session isn't reached.
+    GoalOpen,
+    /// Tokens that are to be used are left.
+    TokensLeft,
+    /// A limit of the provider has ended.
+    LimitEnded,
 }
 
 /// Why it ends.
@@ -389,6 +405,9 @@ impl LoopState {
             Continue::DropMedia => next.media_drops += 1,
             Continue::StopHookObjected => next.stop_hook_objections += 1,
             Continue::StructuredOutputWanted => next.structured_output_reminders += 1,
+            Continue::GoalOpen => next.goal_rounds += 1,
+            Continue::LimitEnded => next.limit_waits += 1,
+            Continue::TokensLeft => {}
             Continue::ToolResults | Continue::Paused | Continue::QueuedPrompt => {
                 next.output_resumes = 0;
             }
@@ -441,6 +460,7 @@ mod tests {
         auto_compact: true,
         fixed_output_cap: false,
         structured_output: false,
+        token_budget: None,
     };
 
     /// Runs the same outcome again and again and lists the reasons.

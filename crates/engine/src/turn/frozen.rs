@@ -13,7 +13,9 @@ use crate::call::CallEnvironment;
 use crate::conversation::{Choices, Conversation, RunningTurn};
 use bytes::Bytes;
 use lathe_model::RecoveryPolicy;
+use lathe_model::providers::Kind;
 use lathe_protocol::event::NoticeLevel;
+use lathe_session::history::LeftOut;
 use lathe_tools::ToolRegistry;
 use std::sync::Arc;
 
@@ -53,26 +55,68 @@ impl Step {
     }
 }
 
-/// Says what another model does not get of the conversation: reasoning is good only for the model that wrote it. Words,
-/// calls, results and images go along.
+/// Says what another model does not get of the conversation: reasoning is good only for the model that wrote it, and
+/// other families have neither calls that a provider ran nor, most of them, documents. Words, calls, results and images
+/// go along.
 fn tell_left_out(conversation: &mut Conversation, model: &str) {
-    let count = conversation.history.newly_left_out();
-    if count > 0 {
-        let pieces = if count == 1 { "piece" } else { "pieces" };
+    let LeftOut {
+        reasoning,
+        server_calls,
+        documents,
+    } = conversation.history.newly_left_out();
+    let providers = conversation.shared.session.catalog.providers();
+    let entry = providers.get(providers.located(model).provider);
+    let kind = entry.map_or(Kind::Anthropic, |entry| entry.kind);
+    let is_foreign = !kind.is_messages();
+    let parts = [
+        (
+            true,
+            reasoning,
+            "piece of reasoning that another model wrote",
+            "pieces of reasoning that another model wrote",
+        ),
+        (
+            is_foreign,
+            server_calls,
+            "call of a tool of another provider",
+            "calls of tools of another provider",
+        ),
+        (
+            is_foreign && kind != Kind::Gemini,
+            documents,
+            "document",
+            "documents",
+        ),
+    ];
+    let lost: Vec<String> = parts
+        .into_iter()
+        .filter(|(counts, count, ..)| *counts && *count > 0)
+        .map(|(_, count, one, many)| format!("{count} {}", if count == 1 { one } else { many }))
+        .collect();
+    if !lost.is_empty() {
         conversation.shared.events.notice(
             NoticeLevel::Warning,
-            format!("{model} does not get {count} {pieces} of reasoning that another model wrote"),
+            format!("{model} does not get {}", lost.join(", ")),
         );
     }
 }
 
 /// Uses the chosen model from now on, if the choice changed.
 pub(crate) fn take_chosen_model(conversation: &mut Conversation) {
-    let chosen = conversation.shared.choices.read().model.clone();
+    let chosen = crate::turn::models::next_model(&conversation.shared);
     if chosen != conversation.chosen {
         conversation.model.clone_from(&chosen);
         conversation.history.set_model(&chosen);
         conversation.chosen = chosen;
+    }
+}
+
+/// Asks the server of the model that answers next for what nobody declared, such as the window that it uses. A model
+/// that was asked about costs nothing.
+pub(crate) async fn learn_model(conversation: &mut Conversation) {
+    let shared = conversation.shared.clone();
+    for notice in shared.session.provider.learn(&conversation.model).await {
+        shared.events.notice(NoticeLevel::Warning, notice);
     }
 }
 

@@ -7,18 +7,23 @@ pub mod decide;
 mod display;
 pub(crate) mod frozen;
 pub(crate) mod guard;
+mod limit_wait;
 pub(crate) mod models;
+mod progress;
 mod report;
 pub(crate) mod step;
+pub mod token_budget;
 
 use crate::context::aggregate;
 use crate::context::compaction;
 use crate::context::reminders;
 use crate::context::room;
 use crate::context::room::MOST_FAILURES;
+use crate::context::surgery;
+use crate::conversation::goal;
 use crate::conversation::records::reminder;
-use crate::conversation::{Arrival, Conversation, RunningTurn};
-use crate::session::schedule;
+use crate::conversation::{Arrival, Conversation, RunningTurn, not_written};
+use crate::session::{purse, schedule};
 use crate::skills::announce;
 use crate::skills::using;
 use crate::turn::decide::{
@@ -27,6 +32,7 @@ use crate::turn::decide::{
 use crate::turn::display::Words;
 use crate::turn::frozen::Step;
 use crate::turn::report::Report;
+use crate::turn::token_budget::TokenBudget;
 use lathe_model::ModelError;
 use lathe_protocol::event::{Event, NoticeLevel, TerminalReason, TurnResult};
 use lathe_protocol::ids::RecordId;
@@ -49,6 +55,8 @@ impl Conversation {
         // A fallback and the model of a skill end with the turn.
         self.chosen.clear();
         frozen::take_chosen_model(self);
+        crate::worktree::session::follow(self, false);
+        frozen::learn_model(self).await;
 
         let shared = self.shared.clone();
         shared
@@ -57,7 +65,12 @@ impl Conversation {
             .begin_turn(&shared, &turn.cancel)
             .await;
         let modes = schedule::narrow(&shared.permissions, &prompt);
-        let mut state = LoopState::default();
+        let mut state = LoopState {
+            tokens: TokenBudget::new(
+                token_budget::of_prompt(&prompt).or(self.fixed.limits.token_budget),
+            ),
+            ..LoopState::default()
+        };
         let done = match self.accept(prompt, Arrival::First, turn).await {
             Ok(()) => self.run_loop(turn, &mut state, &mut report).await,
             Err(done) => done,
@@ -66,6 +79,7 @@ impl Conversation {
         schedule::widen(&shared.permissions, modes);
         // From now on the usage is what the provider counted, with the last answer in it.
         self.measure_context();
+        self.publish_messages();
         self.shared.events.send(Event::TurnFinished(result.clone()));
         result
     }
@@ -87,14 +101,18 @@ impl Conversation {
             self.pass_usage_on();
             let (dollars, tokens) = self.spent();
             let limits = &self.fixed.limits;
-            if let Some(done) = gate(state, limits, dollars).or_else(|| token_gate(limits, tokens))
-            {
+            let done = gate(state, limits, dollars)
+                .or_else(|| token_gate(limits, tokens))
+                .or_else(|| purse::check(&self.shared, dollars));
+            if let Some(done) = done {
                 return done;
             }
             self.take_changes().await;
+            surgery::apply(self);
             announce::announce_skills(self);
             reminders::remind(self, turn).await;
             using::follow_choices(self);
+            frozen::learn_model(self).await;
             aggregate::bound_newest_results(self);
             room::make_room(self, turn).await;
             let frozen = Step::begin(self, turn);
@@ -104,6 +122,9 @@ impl Conversation {
                 request.messages = self.history.request_messages_with(Tail::Assistant);
             }
             self.watch_prefix(&request);
+            if let Err(error) = self.hand_over().await {
+                return not_written("The conversation", &error);
+            }
             let base = self.tip;
             state.model_calls += 1;
             let mut step = self.step(turn, &frozen, request).await;
@@ -123,6 +144,12 @@ impl Conversation {
             {
                 transition = next;
             }
+            if matches!(transition, Transition::Done(Done::Ended { .. }))
+                && limit_wait::wait(self, turn, report.error.as_ref(), state.limit_waits).await
+            {
+                report.error = None;
+                transition = Transition::Continue(Continue::LimitEnded);
+            }
             match transition {
                 Transition::Done(done) => return done,
                 Transition::Continue(reason) => {
@@ -135,6 +162,14 @@ impl Conversation {
         }
     }
 
+    /// Lets questions beside the conversation see the answer that just ended.
+    fn publish_messages(&mut self) {
+        let messages = self.history.request_messages_with(Tail::Assistant);
+        if let Some(request) = &mut *self.shared.state.last_request.lock() {
+            request.messages = messages;
+        }
+    }
+
     /// Files that someone else changed since the model read them, and hooks that finished late.
     async fn take_changes(&mut self) {
         let mut texts = self.shared.hooks.take_late_context();
@@ -142,11 +177,18 @@ impl Conversation {
         let paths: Vec<_> = changes.iter().map(|change| change.path.clone()).collect();
         self.shared.changed_on_disk(&paths);
         for change in changes {
-            texts.push(format!(
-                "{} was changed on disk since you read it, not by you. The change:\n{}",
-                change.path.display(),
-                change.diff
-            ));
+            let path = change.path.display();
+            // A file that was read with leave, or before a rule closed it, is not shown again by itself.
+            texts.push(
+                if self.shared.permissions.why_hidden(&change.path).is_some() {
+                    format!("{path} was changed on disk since you read it, not by you.")
+                } else {
+                    format!(
+                        "{path} was changed on disk since you read it, not by you. The change:\n{}",
+                        change.diff
+                    )
+                },
+            );
         }
         if !texts.is_empty() {
             let record = self.records.meta(self.tip, reminder(&texts.join("\n\n")));
@@ -158,7 +200,7 @@ impl Conversation {
     async fn before_stop(
         &mut self,
         turn: &RunningTurn,
-        state: &LoopState,
+        state: &mut LoopState,
         last_text: &str,
     ) -> Option<Transition> {
         let active = state.stop_hook_objections > 0;
@@ -173,7 +215,9 @@ impl Conversation {
                 message: reason,
             }));
         }
-        let objection = verdict.block?;
+        let Some(objection) = verdict.block else {
+            return self.pursue(turn, state).await.map(Transition::Continue);
+        };
         if state.stop_hook_objections >= MAX_STOP_HOOK_OBJECTIONS {
             self.shared.events.notice(
                 NoticeLevel::Warning,
@@ -183,6 +227,10 @@ impl Conversation {
             );
             return None;
         }
+        self.shared.events.notice(
+            NoticeLevel::Notice,
+            format!("A stop hook sends the model back to work: {objection}"),
+        );
         let record = self.records.meta(
             self.tip,
             reminder(&format!(
@@ -191,6 +239,23 @@ impl Conversation {
         );
         self.append(record);
         Some(Transition::Continue(Continue::StopHookObjected))
+    }
+
+    /// The model is finished and no hook objects: the session's goal, or tokens that are to be used, may have the turn go on.
+    async fn pursue(&mut self, turn: &RunningTurn, state: &mut LoopState) -> Option<Continue> {
+        let has_goal = self.shared.state.goal.lock().is_some();
+        let (words, reason) = if has_goal {
+            (
+                goal::judge(self, turn, state.goal_rounds).await?,
+                Continue::GoalOpen,
+            )
+        } else {
+            state.tokens = state.tokens.after(self.ledger.turn_usage().output_tokens)?;
+            (state.tokens.words(), Continue::TokensLeft)
+        };
+        let record = self.records.meta(self.tip, reminder(&words));
+        self.append(record);
+        Some(reason)
     }
 
     /// Prepares the next step.
@@ -260,7 +325,11 @@ impl Conversation {
                     "The model API refused an image or document; it was removed and the request repeated.",
                 );
             }
-            Continue::StopHookObjected | Continue::Paused => {}
+            Continue::StopHookObjected
+            | Continue::Paused
+            | Continue::GoalOpen
+            | Continue::TokensLeft
+            | Continue::LimitEnded => {}
         }
         Ok(())
     }

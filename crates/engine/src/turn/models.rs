@@ -3,6 +3,7 @@
 use crate::conversation::ConversationShared;
 use lathe_model::{Catalog, ResolvedModel};
 use lathe_protocol::event::NoticeLevel;
+use lathe_protocol::permission::PermissionMode;
 use lathe_settings::schema::Settings;
 use serde_json::{Map, Value, json};
 
@@ -130,6 +131,46 @@ pub(crate) fn choose_model(
 ) -> Result<String, NotAvailable> {
     let available = available_models(shared);
     choose(&shared.session.catalog, available.as_deref(), name).map(|model| model.id)
+}
+
+/// A name that stands for two models: `opus` in plan mode, `sonnet` otherwise.
+const OPUS_PLAN: &str = "opusplan";
+
+/// The model of plan mode that a name of a model says.
+pub(crate) fn planner_of(catalog: &Catalog, name: &str) -> Option<String> {
+    let is_plan = name.trim().eq_ignore_ascii_case(OPUS_PLAN);
+    is_plan.then(|| catalog.resolve("opus").id)
+}
+
+/// The meaning of a name that stands for two models, for people.
+pub(crate) fn described(catalog: &Catalog, name: &str) -> Option<String> {
+    let planner = planner_of(catalog, name)?;
+    let called = |id: &str| {
+        let resolved = catalog.resolve(id);
+        resolved.info.name.unwrap_or(resolved.id)
+    };
+    let (planner, worker) = (called(&planner), called(name));
+    Some(format!("{planner} in plan mode, {worker} otherwise"))
+}
+
+/// The model that the next step of a conversation uses: in plan mode the one for planning.
+pub(crate) fn next_model(shared: &ConversationShared) -> String {
+    let (chosen, planner) = {
+        let choices = shared.choices.read();
+        (choices.model.clone(), choices.planning.clone())
+    };
+    let plans = shared.role.place().is_none() && shared.permissions.mode() == PermissionMode::Plan;
+    if !plans {
+        return chosen;
+    }
+    let of_settings = || {
+        let named = {
+            let settings = shared.session.settings.value.read();
+            settings.get("planModel")?.as_str()?.to_owned()
+        };
+        choose_model(shared, &named).ok()
+    };
+    planner.or_else(of_settings).unwrap_or(chosen)
 }
 
 /// As [`choose_model`], for something that continues without: the user is told.

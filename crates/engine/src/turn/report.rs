@@ -7,7 +7,7 @@ use crate::turn::display::Words;
 use crate::turn::step::StepReport;
 use lathe_model::ModelError;
 use lathe_protocol::content::{Content, ContentBlock};
-use lathe_protocol::event::{NoticeLevel, TerminalReason, TurnResult};
+use lathe_protocol::event::{TerminalReason, TurnResult};
 use lathe_protocol::message::StopReason;
 use lathe_protocol::record::{DURATION, Fact, TURN_DURATION};
 use serde_json::Value;
@@ -128,6 +128,7 @@ impl Report {
             structured_output: self.structured,
             deferred_tool_use: self.deferred,
             origin: self.origin,
+            times: conversation.ledger.turn_times(),
         })
     }
 
@@ -238,10 +239,6 @@ async fn keep_totals(conversation: &mut Conversation) {
         totals: serde_json::to_value(conversation.ledger.totals()).unwrap_or_default(),
         session_id: conversation.shared.session.id,
     });
-    if let Err(error) = conversation.transcript.flush().await {
-        conversation.shared.events.notice(
-            NoticeLevel::Error,
-            format!("The transcript could not be written: {error}"),
-        );
-    }
+    // A failure is reported by the writer, which keeps the records and tries again.
+    let _ = conversation.transcript.flush().await;
 }

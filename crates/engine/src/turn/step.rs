@@ -17,6 +17,7 @@ use crate::turn::decide::{CallEnding, Failure, Phase, StepOutcome, StructuredOut
 use crate::turn::display::{self, Words};
 use crate::turn::frozen::Step;
 use crate::turn::guard::Verdict;
+use crate::turn::progress::{self, Thought};
 use futures::StreamExt as _;
 use lathe_model::{
     Amendment, CompletedBlock, Delivery, MessageAssembler, ModelError, ModelRequest, ToolInput,
@@ -74,6 +75,8 @@ struct Attempt {
     told_effects: bool,
     /// Whether one of its calls asks for a fork.
     forks: bool,
+    /// How much the model has thought.
+    thought: Thought,
     /// Whether the answer in the caller's shape came, and that answer.
     structured: Option<(StructuredOutcome, serde_json::Value)>,
 }
@@ -107,7 +110,8 @@ impl Conversation {
         request: ModelRequest,
     ) -> StepReport {
         self.context.meter.sending();
-        self.hand_over().await;
+        self.ledger.note_request();
+        *self.shared.state.last_request.lock() = Some(request.clone());
         let amendment = Amendment::default();
         let mut deliveries = lathe_model::run_amendable(
             self.shared.session.provider.clone(),
@@ -163,7 +167,8 @@ impl Conversation {
                             break;
                         }
                         if retracted && attempt.told_effects {
-                            self.hand_over().await;
+                            // The request goes out again by itself; if this can't be written, the next one doesn't.
+                            let _ = self.hand_over().await;
                             amendment.set(self.request_messages());
                         }
                     }
@@ -254,6 +259,7 @@ impl Conversation {
             batch: Vec::new(),
             told_effects: false,
             forks: false,
+            thought: Thought::default(),
             structured: None,
         }
     }
@@ -346,6 +352,8 @@ impl Conversation {
             // held up by it.
             self.shared.tools.shell.prepare();
         }
+        let request = || amendment.request_id();
+        progress::note(self, turn, &mut attempt.thought, &event.event, request);
         let withheld = display::is_withheld(&self.shared, &event.event);
         let completed = if self.shared.events.wants_pieces() && !withheld {
             let event = Arc::new(event);
@@ -436,8 +444,10 @@ impl Conversation {
         attempt.forks |= meant.input.get("subagent_type").and_then(|it| it.as_str())
             == Some(lathe_tools::agent::FORK);
         // A call that runs is known to have been made, however this process ends.
-        let _ = self.transcript.flush().await;
-        attempt.executor.submit(&meant, input.as_ref(), uuid);
+        let written = self.transcript.flush().await;
+        attempt
+            .executor
+            .submit(&meant, input.as_ref(), uuid, written.err());
         // A call that was refused at once has its result already.
         self.deliver(attempt).await;
     }
@@ -487,7 +497,9 @@ impl Conversation {
         let calls = attempt.executor.count();
         if calls > 0 {
             let batch = std::mem::take(&mut attempt.batch);
-            self.shared.hooks.post_tool_batch(batch).await;
+            let (record, ending) = progress::after_batch(self, batch).await;
+            attempt.records.extend(record);
+            attempt.ending = attempt.ending.or(ending);
         }
         let mut stop_reason = None;
         if let Some(header) = attempt.assembler.header().cloned() {
@@ -594,7 +606,9 @@ impl Conversation {
             ));
             loaded.push(file);
         }
-        self.shared.integrations.extensions.touched(&result.touched);
+        if self.shared.integrations.extensions.touched(&result.touched) {
+            self.shared.events.send(Event::CommandsChanged);
+        }
         if name == structured_output::NAME && self.fixed.limits.structured_output {
             let valid = if result.is_error {
                 StructuredOutcome::Invalid

@@ -201,3 +201,56 @@ async fn a_fork_can_be_woken_and_never_forks_again() {
     assert_eq!(place.server.problems(), Vec::<String>::new());
     talk.finish().await;
 }
+
+#[tokio::test]
+async fn a_fork_gets_a_worktree_of_its_own_and_keeps_its_parents_prefix() {
+    let scenario = Scenario::new().responder(|request| {
+        let is_done = request.last_tool_result().contains("part.txt");
+        if whole(request).contains("Your order: part") {
+            return if is_done {
+                Reply::text("written")
+            } else {
+                Reply::tool_use("Write", json!({"file_path": "part.txt", "content": "x"}))
+            };
+        }
+        if request.last_results().is_empty() {
+            return Reply::tool_use(
+                "Agent",
+                json!({
+                    "description": "a part", "prompt": "part one", "subagent_type": "fork",
+                    "isolation": "worktree", "run_in_background": false,
+                }),
+            );
+        }
+        Reply::text("ok")
+    });
+    let place = Place::new(scenario).await;
+    for arguments in [
+        &["init", "--quiet"][..],
+        &["commit", "--quiet", "--allow-empty", "-m", "one"],
+    ] {
+        let output = std::process::Command::new("git")
+            .args(["-c", "user.name=a", "-c", "user.email=a@b"])
+            .args(arguments)
+            .current_dir(place.project())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+    let mut talk = place.open_with(place.trusting_options()).await;
+    talk.say("fork it").await;
+    assert!(!place.project().join("part.txt").exists());
+    let note = talk.session.tasks().agents()[0].worktree.clone().unwrap();
+    assert!(note.contains(".lathe/worktrees/agent-"), "{note}");
+    let requests = place.server.message_requests();
+    let (parent, fork) = (&requests[0], &requests[1]);
+    assert!(
+        whole(fork).contains("your own git worktree"),
+        "{}",
+        whole(fork)
+    );
+    assert_eq!(bare(&parent.body["system"]), bare(&fork.body["system"]));
+    assert_eq!(bare(&parent.body["tools"]), bare(&fork.body["tools"]));
+    talk.finish().await;
+    assert_eq!(place.server.problems(), Vec::<String>::new());
+}

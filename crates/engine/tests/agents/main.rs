@@ -11,10 +11,13 @@
 )]
 
 mod forks;
+mod goals;
 mod limits;
 mod plans;
+mod reviews;
 mod running;
 mod schedule;
 mod support;
 mod surroundings;
 mod tasks;
+mod worktrees;

@@ -262,42 +262,253 @@ async fn a_foreground_agent_can_be_sent_to_the_background() {
     talk.finish().await;
 }
 
-#[tokio::test]
-async fn questions_of_a_foreground_agent_reach_the_person_and_a_background_one_is_refused() {
-    let scenario = Scenario::new().responder(|request| {
-        if begins(request, "write it") {
+/// A model whose agents each write a file named in their prompt, and say what came of it.
+fn writers() -> Scenario {
+    Scenario::new().responder(|request| {
+        let prompt = request.messages()[0].to_string();
+        let wanted = ["one.txt", "two.txt", "three.txt"]
+            .into_iter()
+            .find(|name| begins(request, &format!("write {name}")));
+        if let Some(name) = wanted {
             if request.last_results().is_empty() {
-                Reply::tool_use("Write", json!({"file_path": "b.txt", "content": "b"}))
+                Reply::tool_use("Write", json!({"file_path": name, "content": "x"}))
             } else {
                 Reply::text(format!("then: {}", request.last_tool_result()))
             }
         } else if request.last_user_text().contains("<task-notification>") {
             Reply::text("heard")
+        } else if request.last_results().is_empty() && prompt.contains("both") {
+            let call = |name: &str| json!({"description": format!("write {name}"), "prompt": format!("write {name}"), "name": name});
+            Reply::tool_use("Agent", call("one.txt")).with_tool_use("Agent", call("two.txt"))
         } else if request.last_results().is_empty() {
             let background = request.last_user_text().contains("background");
-            order("write it", json!({"run_in_background": background}))
+            order("write three.txt", json!({"run_in_background": background}))
+        } else {
+            Reply::text("ok")
+        }
+    })
+}
+
+fn asking(place: &Place) -> lathe_engine::SessionOptions {
+    let mut options = place.options();
+    options.permissions.mode = Some(PermissionMode::Default);
+    options.permissions.answerer = Answerer::Face;
+    options
+}
+
+#[tokio::test]
+async fn questions_of_agents_reach_the_person_in_the_foreground_and_in_the_background() {
+    let place = Place::new(writers()).await;
+    let mut talk = place.open_with(asking(&place)).await;
+    for (number, words) in ["in the foreground", "in the background"]
+        .into_iter()
+        .enumerate()
+    {
+        talk.send(words);
+        let question = talk.question().await;
+        assert_eq!(question.tool_name, "Write");
+        let agent = talk.session.tasks().agents()[number].id.0.clone();
+        assert_eq!(question.agent_id.as_ref().unwrap().0, agent);
+        let asked_by = question.agent.as_ref().unwrap();
+        assert_eq!(asked_by.agent_type, "general-purpose");
+        assert_eq!(asked_by.agent_task, "a test");
+        talk.reply(&question, PermissionReply::allow());
+        talk.quiet().await;
+        std::fs::remove_file(place.project().join("three.txt")).unwrap();
+    }
+    talk.finish().await;
+}
+
+#[tokio::test]
+async fn one_agent_waits_for_its_answer_while_another_goes_on() {
+    let place = Place::new(writers()).await;
+    let mut talk = place.open_with(asking(&place)).await;
+    talk.send("both");
+    let (first, second) = (talk.question().await, talk.question().await);
+    let name = |question: &lathe_protocol::permission::PermissionRequest| {
+        question.agent.as_ref().unwrap().agent_name.clone().unwrap()
+    };
+    let mut names = [name(&first), name(&second)];
+    names.sort();
+    assert_eq!(names, ["one.txt", "two.txt"]);
+    // The later one is answered first, and its agent comes to its end.
+    talk.reply(&second, PermissionReply::allow());
+    let (ended, status) = talk.task_end().await;
+    assert_eq!(status, TaskStatus::Completed);
+    assert_eq!(second.agent_id.as_ref().unwrap().0, ended);
+    assert!(place.project().join(name(&second)).exists());
+    assert!(!place.project().join(name(&first)).exists());
+    let deny = PermissionReply::Deny {
+        message: "not this one".to_owned(),
+        interrupt: false,
+        extra: lathe_protocol::Extra::new(),
+    };
+    talk.reply(&first, deny);
+    talk.quiet().await;
+    let agents = talk.session.tasks().agents();
+    let refused = agents
+        .iter()
+        .find(|agent| agent.id.0 == first.agent_id.as_ref().unwrap().0);
+    assert!(refused.unwrap().result.contains("not this one"));
+    talk.finish().await;
+}
+
+#[tokio::test]
+async fn without_anybody_to_ask_the_refusal_names_the_rule_that_would_allow_it() {
+    let place = Place::new(writers()).await;
+    let mut nobody = asking(&place);
+    nobody.permissions.answerer = Answerer::Nobody;
+    let mut denying = asking(&place);
+    let settings = json!({"permissions": {"denyInsteadOfPrompting": true}});
+    denying.settings.flags.push(settings.to_string());
+    for options in [nobody, denying] {
+        let mut talk = place.open_with(options).await;
+        talk.send("in the background");
+        let results = talk.quiet().await;
+        assert_eq!(results.last().unwrap().text, "heard");
+        let told = talk.session.tasks().agents()[0].result.clone();
+        assert!(told.contains("there is no user to ask"), "{told}");
+        assert!(told.contains(r#"--allowedTools "Edit""#), "{told}");
+        talk.finish().await;
+    }
+    assert!(!place.project().join("three.txt").exists());
+}
+
+#[tokio::test]
+async fn an_agent_that_is_stopped_takes_its_question_back() {
+    let place = Place::new(writers()).await;
+    let mut talk = place.open_with(asking(&place)).await;
+    talk.send("in the background");
+    let question = talk.question().await;
+    let agent = question.agent_id.as_ref().unwrap();
+    assert_eq!(talk.session.tasks().kill_agents(), 1, "{agent}");
+    loop {
+        if let Event::PermissionResolved {
+            request_id, reply, ..
+        } = talk.event().await
+        {
+            assert_eq!((request_id, reply), (question.request_id.clone(), None));
+            break;
+        }
+    }
+    let (ended, status) = talk.task_end().await;
+    assert_eq!(
+        (ended.as_str(), status),
+        (agent.0.as_str(), TaskStatus::Stopped)
+    );
+    talk.finish().await;
+}
+
+#[tokio::test]
+async fn an_agent_writes_to_the_main_conversation_and_is_not_taken_for_the_user() {
+    let scenario = Scenario::new().responder(|request| {
+        if begins(request, "report early") {
+            if request.last_results().is_empty() {
+                let message =
+                    json!({"to": "main", "message": "half of it is done", "summary": "half"});
+                Reply::tool_use("SendMessage", message)
+            } else {
+                Reply::text(format!("sent: {}", request.last_tool_result()))
+            }
+        } else if request.last_user_text().contains("half of it is done") {
+            Reply::text("noted")
+        } else if request.last_user_text().contains("<task-notification>") {
+            Reply::text("heard")
+        } else if request.last_results().is_empty() {
+            order("report early", json!({"name": "early"}))
         } else {
             Reply::text("ok")
         }
     });
     let place = Place::new(scenario).await;
-    let mut options = place.options();
-    options.permissions.mode = Some(PermissionMode::Default);
-    options.permissions.answerer = Answerer::Face;
-    let mut talk = place.open_with(options).await;
-    talk.send("in the foreground");
-    let question = talk.question().await;
-    assert_eq!(question.tool_name, "Write");
-    let agent = talk.session.tasks().agents()[0].id.0.clone();
-    assert_eq!(question.agent_id.as_ref().unwrap().0, agent);
-    talk.reply(&question, PermissionReply::allow());
-    talk.result().await;
-    std::fs::remove_file(place.project().join("b.txt")).unwrap();
-    talk.send("in the background");
-    let results = talk.quiet().await;
-    assert_eq!(results.last().unwrap().text, "heard");
-    let told = talk.session.tasks().agents()[1].result.clone();
-    assert!(told.contains("there is no user to ask"), "{told}");
+    let mut talk = place.open().await;
+    talk.send("go");
+    talk.quiet().await;
+    let told = talk.session.tasks().agents()[0].result.clone();
+    assert!(told.contains("Sent to the main conversation"), "{told}");
+    let requests = place.requests_of("go");
+    let got = requests
+        .iter()
+        .map(whole)
+        .find(|text| text.contains("half of it is done"));
+    let got = got.unwrap();
+    assert!(
+        got.contains("<agent-message>") && got.contains("(early), which is not the user"),
+        "{got}"
+    );
+    talk.finish().await;
+}
+
+#[tokio::test]
+async fn an_agent_is_reminded_with_every_request_of_what_its_definition_says() {
+    let scenario = Scenario::new().responder(|request| {
+        if begins(request, "look") {
+            match request.messages().len() {
+                1 | 2 => Reply::tool_use("Glob", json!({"pattern": "*"})),
+                _ => Reply::text("looked"),
+            }
+        } else if request.last_results().is_empty() {
+            order(
+                "look",
+                json!({"subagent_type": "careful", "run_in_background": false}),
+            )
+        } else {
+            Reply::text("ok")
+        }
+    });
+    let place = Place::new(scenario).await;
+    place.agent(
+        "careful",
+        "criticalSystemReminder: never touch vendor/",
+        "You are careful.",
+    );
+    let mut talk = place.open().await;
+    talk.say("go").await;
+    let requests = place.requests_of("look");
+    for (number, request) in requests.iter().enumerate() {
+        let found = whole(request).matches("never touch vendor/").count();
+        assert_eq!(found, number + 1);
+    }
+    assert!(requests.len() >= 2);
+    let main = whole(place.requests_of("go").last().unwrap());
+    assert!(!main.contains("never touch vendor/"));
+    talk.finish().await;
+}
+
+#[tokio::test]
+async fn an_agent_whose_type_is_gone_continues_as_the_general_one_and_that_is_said() {
+    let scenario = Scenario::new().responder(|request| {
+        if begins(request, "count") {
+            Reply::text("three")
+        } else if request.last_user_text().contains("again") && request.last_results().is_empty() {
+            Reply::tool_use(
+                "SendMessage",
+                json!({"to": "counter", "message": "once more"}),
+            )
+        } else if request.last_user_text().contains("start") && request.last_results().is_empty() {
+            order(
+                "count",
+                json!({"subagent_type": "abacus", "name": "counter", "run_in_background": false}),
+            )
+        } else {
+            Reply::text("ok")
+        }
+    });
+    let place = Place::new(scenario).await;
+    place.agent("abacus", "tools: Read", "You count.");
+    let mut talk = place.open().await;
+    talk.say("start").await;
+    talk.finish().await;
+    std::fs::remove_file(place.config().join("agents/abacus.md")).unwrap();
+    let mut talk = place.resume().await;
+    talk.send("again");
+    talk.quiet().await;
+    let main = whole(place.requests_of("start").last().unwrap());
+    let note = "Its type abacus no longer exists, so it continues as general-purpose.";
+    assert!(main.contains(note), "{main}");
+    let woken = place.requests_of("count").pop().unwrap();
+    assert!(whole(&woken).contains("once more"));
+    assert!(woken.tool_names().len() > 3, "{:?}", woken.tool_names());
     talk.finish().await;
 }
 

@@ -381,3 +381,36 @@ async fn a_prompt_that_the_provider_finds_too_long_is_refused_and_not_cut() {
     talk.finish().await;
     assert_eq!(place.summary_requests(), 0);
 }
+
+#[tokio::test]
+async fn a_summary_does_not_hide_what_of_the_tasks_budget_is_used() {
+    let place = Place::new(chatter(300), 200_000).await;
+    let mut options = place.options();
+    options.model.task_budget = Some(50_000);
+    let mut talk = place.open_with(options).await;
+    let mut left = Vec::new();
+    for round in 0..2 {
+        talk.say(format!("round {round} {}", "word ".repeat(2_000)))
+            .await;
+        talk.session.send(Op::Compact { instructions: None });
+        assert!(talk.compacted().await);
+        talk.say(format!("after summary {round}")).await;
+        let last = place.main_requests().pop().unwrap();
+        let budget = last.body["output_config"]["task_budget"].clone();
+        assert_eq!(budget["total"], 50_000, "{budget}");
+        left.push(budget["remaining"].as_u64().unwrap());
+    }
+    let first = &place.main_requests()[0].body["output_config"]["task_budget"];
+    assert_eq!(
+        first["remaining"],
+        json!(null),
+        "before a summary the API counts itself"
+    );
+    assert!((2_000..50_000 - 2_000).contains(&left[0]), "{left:?}");
+    assert!(
+        left[1] + 2_000 <= left[0],
+        "each summary takes its own part: {left:?}"
+    );
+    talk.finish().await;
+    assert_eq!(place.server.problems(), Vec::<String>::new());
+}

@@ -1,9 +1,11 @@
 //! The context of a session's model: its window, tools, notes, and files that it has read.
 
 use crate::context::git::Git;
+use crate::context::surgery;
 use crate::context::usage::{ContextUsage, complete};
 use crate::conversation::ConversationShared;
 use lathe_permissions::repository::NotTrusted;
+use lathe_protocol::ids::ToolUseId;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -34,6 +36,16 @@ impl ContextHandle<'_> {
             .names()
             .map(str::to_owned)
             .collect()
+    }
+
+    /// Puts another text in the place of a tool result, from the next request on.
+    pub fn replace_result(self, id: ToolUseId, text: String) {
+        surgery::replace(self.shared, id, text);
+    }
+
+    /// Keeps a tool result over compactions, or no longer.
+    pub fn pin_result(self, id: ToolUseId, pinned: bool) {
+        surgery::pin(self.shared, id, pinned);
     }
 
     /// Switches session notes on or off.

@@ -90,12 +90,29 @@ impl HistoryHandle<'_> {
         }));
     }
 
+    /// Names a place in the tree of the conversation; an empty name takes it away.
+    pub fn label(self, record: RecordId, label: &str) {
+        self.shared.transcript.append(Record::Fact(Fact::Label {
+            record,
+            label: label.to_owned(),
+            session_id: self.shared.session.id,
+        }));
+    }
+
     /// Waits until the transcript is on disk.
     ///
     /// # Errors
     /// When it can't be written.
     pub async fn flush(self) -> Result<(), SessionError> {
         self.shared.transcript.flush().await
+    }
+
+    /// As [`Self::flush`], without holding on to the session's handle. A failure is reported by the writer.
+    pub fn flush_later(self) -> impl Future<Output = ()> + Send + 'static {
+        let transcript = self.shared.transcript.clone();
+        async move {
+            let _ = transcript.flush().await;
+        }
     }
 
     /// Judges the files that a rewind would write, as this session would.

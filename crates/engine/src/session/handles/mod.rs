@@ -2,6 +2,7 @@
 
 mod context;
 mod extensions;
+mod goal;
 mod history;
 mod model;
 mod permissions;
@@ -12,10 +13,11 @@ mod tasks;
 
 pub use context::ContextHandle;
 pub use extensions::ExtensionsHandle;
+pub use goal::GoalHandle;
 pub use history::{ChangedFilesError, HistoryHandle};
 pub use model::{ModelHandle, SwitchError, SwitchSource, UnknownEffort};
 pub use permissions::PermissionsHandle;
 pub use plugins::PluginsHandle;
 pub use settings::SettingsHandle;
-pub use side_questions::SideQuestionsHandle;
+pub use side_questions::{BesideError, SideQuestionsHandle};
 pub use tasks::{TaskError, TasksHandle};

@@ -1,10 +1,13 @@
 //! The model of a session: which one answers, how hard it tries, how it may reason.
 
 use crate::conversation::ConversationShared;
+use crate::conversation::hook_moment::DEFAULT_EFFORT;
 use crate::conversation::model_switch::ModelSwitch;
-use crate::turn::models::{NotAvailable, choose_model};
+use crate::turn::models::{NotAvailable, choose_model, described, next_model, planner_of};
 use lathe_hooks::HookDecision;
-use lathe_model::{Thinking, ThinkingDisplay};
+use lathe_model::{Thinking, ThinkingDisplay, ThinkingMode};
+use lathe_protocol::usage::Usage;
+use lathe_settings::Variable;
 use std::sync::Arc;
 
 /// Who switches the model.
@@ -71,6 +74,7 @@ impl ModelHandle<'_> {
         source: SwitchSource,
     ) -> Result<String, SwitchError> {
         let Some(switch) = self.wanted(model, source)? else {
+            self.set_planner(model);
             return Ok(self.current());
         };
         let outcome = self.shared.hooks.pre_model_switch(&switch).await;
@@ -99,8 +103,20 @@ impl ModelHandle<'_> {
     ) -> Result<String, SwitchError> {
         match self.wanted(model, source)? {
             Some(switch) => Ok(self.carry_out(switch).await),
-            None => Ok(self.current()),
+            None => {
+                self.set_planner(model);
+                Ok(self.current())
+            }
         }
+    }
+
+    /// The name of a model may say which one plans.
+    fn set_planner(self, model: Option<&str>) {
+        let planner = match model {
+            Some(name) => planner_of(&self.shared.session.catalog, name),
+            None => self.shared.choices.first.planning.clone(),
+        };
+        self.shared.choices.write().planning = planner;
     }
 
     /// The switch that a name asks for; `None` if that model answers already.
@@ -113,7 +129,7 @@ impl ModelHandle<'_> {
             Some(name) => choose_model(self.shared, name)?,
             None => self.shared.choices.first.model.clone(),
         };
-        let from = self.current();
+        let from = self.shared.choices.read().model.clone();
         let requested = model.map(str::to_owned);
         Ok((from != chosen)
             .then(|| ModelSwitch::of(self.shared, &from, &chosen, requested, source.name())))
@@ -121,8 +137,9 @@ impl ModelHandle<'_> {
 
     async fn carry_out(self, switch: ModelSwitch) -> String {
         self.shared.choices.write().model.clone_from(&switch.to);
+        self.set_planner(switch.requested.as_deref());
         self.shared.hooks.post_model_switch(&switch).await;
-        switch.to
+        self.current()
     }
 
     /// As [`Self::switch`] or, `confirmed`, [`Self::switch_confirmed`], for a face that doesn't wait for it.
@@ -152,7 +169,7 @@ impl ModelHandle<'_> {
     /// The model that the next step uses.
     #[must_use]
     pub fn current(self) -> String {
-        self.shared.choices.read().model.clone()
+        next_model(self.shared)
     }
 
     /// A name for people of the model that the next step uses.
@@ -163,16 +180,39 @@ impl ModelHandle<'_> {
         name.unwrap_or(id)
     }
 
-    /// The models that are known: short name or id, and a name for people.
+    /// The dollars that an answer costs, by model and usage, as far as prices are known. It doesn't hold on to the
+    /// session.
+    pub fn prices(self) -> impl Fn(&str, &Usage) -> Option<f64> + Send + Sync + 'static {
+        let catalog = Arc::clone(&self.shared.session.catalog);
+        move |model, usage| catalog.cost(model, usage)
+    }
+
+    /// The models that are known: short name or id, and a name for people. After the short names come the models that
+    /// settings declare at providers, or that their servers told.
     #[must_use]
     pub fn known(self) -> Vec<(String, String)> {
         let catalog = &self.shared.session.catalog;
-        catalog
+        let providers = catalog.providers();
+        let short: Vec<(String, String)> = catalog
             .aliases()
-            .filter(|(alias, _)| choose_model(self.shared, alias).is_ok())
-            .map(|(alias, id)| {
+            .map(|(alias, id)| (alias.to_owned(), id.to_owned()))
+            .collect();
+        let elsewhere = providers
+            .entries()
+            .filter(|entry| entry.name != providers.default_provider())
+            .flat_map(|entry| {
+                let ids = entry.known().into_keys();
+                ids.map(|id| format!("{}/{id}", entry.name))
+            })
+            .filter(|id| short.iter().all(|(_, known)| known != id))
+            .map(|id| (id.clone(), id))
+            .collect::<Vec<_>>();
+        let all = short.iter().chain(&elsewhere);
+        all.filter(|(name, _)| choose_model(self.shared, name).is_ok())
+            .map(|(name, id)| {
                 let info = catalog.resolve(id).info;
-                (alias.to_owned(), info.name.unwrap_or_else(|| id.to_owned()))
+                let called = described(catalog, name).or(info.name);
+                (name.clone(), called.unwrap_or_else(|| id.clone()))
             })
             .collect()
     }
@@ -210,6 +250,19 @@ impl ModelHandle<'_> {
         self.shared.choices.read().effort.clone()
     }
 
+    /// How hard the model tries; the API's own default if nobody said so.
+    #[must_use]
+    pub fn effort_level(self) -> String {
+        self.effort().unwrap_or_else(|| DEFAULT_EFFORT.to_owned())
+    }
+
+    /// Whether the model may think.
+    #[must_use]
+    pub fn thinks(self) -> bool {
+        let thinking = self.shared.choices.read().thinking;
+        thinking.is_none_or(|thinking| thinking.mode != ThinkingMode::Disabled)
+    }
+
     /// Says how hard the model should try, from the next request on; `None` is as the session began.
     ///
     /// # Errors
@@ -223,6 +276,12 @@ impl ModelHandle<'_> {
             });
         }
         self.shared.choices.set_effort(level);
+        let level = self.effort().unwrap_or_else(|| DEFAULT_EFFORT.to_owned());
+        let name = Variable::EffortOfSession.name();
+        self.shared
+            .tools
+            .shell
+            .add_environment([(name.into(), level.into())]);
         Ok(())
     }
 

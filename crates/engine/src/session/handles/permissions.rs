@@ -90,6 +90,7 @@ impl PermissionsHandle<'_> {
     /// # Errors
     /// When the change is not allowed, or could not be kept.
     pub fn apply(self, update: &PermissionUpdate) -> Result<(), UpdateError> {
+        let before = self.roots();
         self.shared.permissions.apply(update)?;
         match update {
             PermissionUpdate::SetMode { mode, .. } => {
@@ -97,9 +98,12 @@ impl PermissionsHandle<'_> {
             }
             PermissionUpdate::AddDirectories { .. }
             | PermissionUpdate::RemoveDirectories { .. } => {
-                let roots = self.shared.permissions.snapshot().roots.clone();
-                *self.shared.tools.roots.write() = roots;
+                let roots = self.roots();
+                (*self.shared.tools.roots.write()).clone_from(&roots);
                 self.shared.integrations.mcp.roots_changed();
+                for folder in roots.iter().filter(|folder| !before.contains(folder)) {
+                    self.tell_hooks(folder, "slash_command");
+                }
             }
             _ => {}
         }
@@ -120,10 +124,14 @@ impl PermissionsHandle<'_> {
             roots.push(folder.to_owned());
             drop(roots);
             self.shared.integrations.mcp.roots_changed();
-            let (hooks, folder) = (self.shared.hooks.clone(), folder.to_owned());
-            // Hooks hear of it; nobody waits for them.
-            lathe_spawn::task(async move { hooks.directory_added(&folder, source).await });
+            self.tell_hooks(folder, source);
         }
+    }
+
+    /// Tells hooks of a folder that may be worked in; nobody waits for them.
+    fn tell_hooks(self, folder: &Path, source: &'static str) {
+        let (hooks, folder) = (self.shared.hooks.clone(), folder.to_owned());
+        lathe_spawn::task(async move { hooks.directory_added(&folder, source).await });
     }
 
     /// Whether a file's content may be shown without the user's word.

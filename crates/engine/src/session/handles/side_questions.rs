@@ -9,7 +9,11 @@ use crate::conversation::{Conversation, ConversationShared};
 use crate::session::background;
 use crate::session::background::ask_beside;
 use crate::session::ledger::Part;
+use lathe_model::RecoveryPolicy;
+use lathe_model::ask::{AskError, complete};
 use lathe_protocol::content::ContentBlock;
+use lathe_protocol::encoded::{EncodedMessage, EncodedMessages};
+use lathe_protocol::message::{Message, Role};
 use lathe_protocol::record::{Fact, MessageRecord, Record, RecordKind};
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -27,6 +31,15 @@ const TITLE: &str = "You name conversations. Answer with a title of three to sev
 const SUGGESTION: &str = "You are shown the end of a conversation between a user and a coding agent. Answer with the one short message that the user most likely sends next, in their words and language, at most twelve words, plain text. If nothing obvious follows, answer with nothing.";
 const AWAY: &str = "You are shown the end of a conversation between a user and a coding agent. The user was away. Tell them in at most three short sentences what was done and what waits for them. Plain text.";
 const TOOL_USE: &str = "You are shown what a coding agent's tool was called with and what it returned. Say in at most ten words what was done, as a past-tense phrase without a full stop. Plain text, nothing else.";
+
+const CONDENSE: &str = "You are shown the result of a tool call of a coding agent. Answer with a summary of it that can stand in its place: keep names, paths, line numbers, values, errors and everything else that the agent may still need, in at most 150 words. Plain text, nothing else.";
+const CONCLUSIONS: &str = "You are shown one branch of a conversation between a user and a coding agent. Answer with what it found and decided that is of use in another branch: conclusions, changed files, open points, in at most 150 words. Plain text, nothing else.";
+/// How a question beside the conversation begins.
+const BESIDE: &str = "A question of the user beside the work. Answer it in a few sentences from what you know already, without tools; afterwards the work continues as if it had not been asked.\n\n";
+/// The most tokens of an answer to it.
+const MOST_BESIDE: u32 = 4_096;
+/// How many characters of a text are shown to have it condensed.
+const MOST_CONDENSED: usize = 60_000;
 
 const PROGRESS: &str = "You are shown what an agent was told to do and what it did so far. Say in three to seven words what it is doing right now, beginning with a verb in its -ing form, without a full stop. Plain text, nothing else.";
 
@@ -70,6 +83,40 @@ impl SideQuestionsHandle<'_> {
     ) -> impl Future<Output = Option<String>> + Send + 'static {
         let shared = Arc::clone(self.shared);
         async move { away_summary(&shared, &cancel).await }
+    }
+
+    /// A summary of a tool result, to stand in its place.
+    pub fn condense_later(
+        self,
+        result: String,
+        cancel: CancellationToken,
+    ) -> impl Future<Output = Option<String>> + Send + 'static {
+        let shared = Arc::clone(self.shared);
+        async move { ask_small(&shared, CONDENSE, middle(&result), &cancel).await }
+    }
+
+    /// A summary of what a branch of the conversation found, for another branch. `read` gives what was said there.
+    pub fn conclusions_later(
+        self,
+        read: impl FnOnce() -> Option<String> + Send + 'static,
+        cancel: CancellationToken,
+    ) -> impl Future<Output = Option<String>> + Send + 'static {
+        let shared = Arc::clone(self.shared);
+        async move {
+            let said = lathe_spawn::blocking(read).await.ok().flatten()?;
+            ask_small(&shared, CONCLUSIONS, middle(&said), &cancel).await
+        }
+    }
+
+    /// Answers a question of the user from a copy of the conversation. Neither the question nor the answer becomes a
+    /// part of it.
+    pub fn beside_later(
+        self,
+        question: String,
+        cancel: CancellationToken,
+    ) -> impl Future<Output = Result<String, BesideError>> + Send + 'static {
+        let shared = Arc::clone(self.shared);
+        async move { beside(&shared, &question, &cancel).await }
     }
 
     /// A short description of what a call did.
@@ -142,6 +189,71 @@ async fn away_summary(shared: &ConversationShared, cancel: &CancellationToken) -
     let answer = ask_small(shared, AWAY, said, cancel).await?;
     let answer = answer.trim();
     (!answer.is_empty() && answer.chars().count() <= 600).then(|| answer.to_owned())
+}
+
+/// Why a question beside the conversation has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum BesideError {
+    /// Nothing was asked yet, so there is nothing to know.
+    #[error("the conversation has not begun: send the question as a prompt")]
+    NotBegun,
+    /// The model failed, or its answer can't be read.
+    #[error(transparent)]
+    Model(#[from] AskError),
+    /// The answer has no words.
+    #[error("the model gave no answer in words")]
+    NoWords,
+}
+
+/// Asks from the newest request, so that the provider's cache holds all but the question.
+async fn beside(
+    shared: &ConversationShared,
+    question: &str,
+    cancel: &CancellationToken,
+) -> Result<String, BesideError> {
+    let last = shared.state.last_request.lock().clone();
+    let mut request = last.ok_or(BesideError::NotBegun)?;
+    request.messages = with_question(&request.messages, &format!("{BESIDE}{question}"))
+        .map_err(AskError::Encode)?;
+    background::bound_answer(&mut request, MOST_BESIDE);
+    let provider = shared.session.provider.clone();
+    let answer = complete(provider, request, RecoveryPolicy::default(), cancel).await?;
+    background::note_side_usage(shared, Part::Side, &answer.header);
+    let text = answer.text.trim();
+    if text.is_empty() {
+        return Err(BesideError::NoWords);
+    }
+    Ok(text.to_owned())
+}
+
+/// The messages with a question at their end: in the last one if the user speaks there.
+fn with_question(
+    messages: &EncodedMessages,
+    question: &str,
+) -> Result<EncodedMessages, serde_json::Error> {
+    let mut messages = messages.clone();
+    let mut blocks = Vec::new();
+    if let Some(last) = messages.last().filter(|last| last.role == Role::User) {
+        blocks = serde_json::from_slice::<Message>(&last.bytes)?
+            .content
+            .into_blocks();
+        messages.truncate(messages.len() - 1);
+    }
+    blocks.push(ContentBlock::text(question));
+    messages.push(EncodedMessage::new(Role::User, &blocks)?);
+    Ok(messages)
+}
+
+/// A long text without its middle.
+fn middle(text: &str) -> String {
+    let count = text.chars().count();
+    if count <= MOST_CONDENSED {
+        return text.to_owned();
+    }
+    let half = MOST_CONDENSED / 2;
+    let head: String = text.chars().take(half).collect();
+    let tail: String = text.chars().skip(count - half).collect();
+    format!("{head}\n[…]\n{tail}")
 }
 
 async fn ask_small(

@@ -4,11 +4,13 @@ use crate::conversation::ConversationShared;
 use crate::session::schedule;
 use lathe_protocol::display::TodoItem;
 use lathe_protocol::op::Prompt;
+use lathe_protocol::record::Record;
 use lathe_shell::run::{BackgroundCommand, BackgroundError, ShellSession};
 use lathe_tools::schedule::Schedule;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Why a background task can't be read or stopped.
 #[derive(Debug, thiserror::Error)]
@@ -16,6 +18,18 @@ pub enum TaskError {
     /// The agent is over.
     #[error("agent {0} is no longer running")]
     NotRunning(String),
+    /// There is no such agent.
+    #[error("there is no agent {0}")]
+    NoSuchAgent(String),
+    /// A message did not reach an agent.
+    #[error("{0}")]
+    NotDelivered(String),
+    /// The transcript of an agent can't be read.
+    #[error(transparent)]
+    Transcript(#[from] lathe_session::SessionError),
+    /// Reading was interrupted.
+    #[error("its transcript can't be read: {0}")]
+    Interrupted(#[source] tokio::task::JoinError),
     /// Its output can't be read.
     #[error("{} can't be read: {source}", path.display())]
     Output {
@@ -68,6 +82,13 @@ impl TasksHandle<'_> {
         self.shared.inbox.wake.notify_one();
     }
 
+    /// Whether a turn runs or is about to.
+    #[must_use]
+    pub fn is_busy(self) -> bool {
+        let inbox = &self.shared.inbox;
+        inbox.busy.load(Ordering::Relaxed) || !inbox.queue.lock().is_empty()
+    }
+
     /// The session's agents, oldest first, those of an earlier run of it too.
     #[must_use]
     pub fn agents(self) -> Vec<lathe_tools::host::AgentTask> {
@@ -78,6 +99,41 @@ impl TasksHandle<'_> {
             .iter()
             .map(|entry| entry.view())
             .collect()
+    }
+
+    /// Writes to an agent: a running one reads it with its next step, one that is over continues with it.
+    pub fn write_to_agent(
+        self,
+        id: &str,
+        message: &str,
+    ) -> impl Future<Output = Result<(), TaskError>> + Send + 'static {
+        let shared = self.shared.clone();
+        let (id, message) = (id.to_owned(), message.to_owned());
+        async move {
+            let Some(entry) = shared.session.agents.find(&id) else {
+                return Err(TaskError::NoSuchAgent(id));
+            };
+            let sent = crate::agents::message::write_to(&shared, &entry, &message).await;
+            sent.map_err(|error| TaskError::NotDelivered(error.to_string()))
+        }
+    }
+
+    /// The words and calls of an agent so far, as its transcript has them.
+    pub fn agent_records(
+        self,
+        id: &str,
+    ) -> impl Future<Output = Result<Vec<Arc<Record>>, TaskError>> + Send + 'static {
+        let agents = &self.shared.session.agents;
+        let path = agents
+            .find(id)
+            .map(|entry| agents.paths.agent_transcript(&entry.id));
+        let id = id.to_owned();
+        async move {
+            let path = path.ok_or(TaskError::NoSuchAgent(id))?;
+            let reading = lathe_spawn::blocking(move || lathe_session::load_tail(&path));
+            let loaded = reading.await.map_err(TaskError::Interrupted)??;
+            Ok(loaded.chain())
+        }
     }
 
     /// The last bytes that a background command printed, how much it printed in all, and whether

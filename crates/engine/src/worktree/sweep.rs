@@ -1,13 +1,14 @@
 //! Worktrees that nobody came back for.
 //!
-//! While an agent works, its process holds the lock of its worktree (`<worktree>.lock` beside it); the
+//! While an agent or a session works, its process holds the lock of its worktree (`<worktree>.lock` beside it); the
 //! system lets go of it when the process dies, however it dies. A session that is opened a day later looks
 //! for worktrees whose lock nobody holds and removes those in which nothing was done. Whatever holds a
 //! change or a commit stays, and so does everything that git doesn't remove of its own accord.
 
-use crate::agents::worktree::{Conclusion, Worktree};
+use super::{Conclusion, Worktree, folder_of, outermost};
 use crate::context::git::{Git, repository_of};
-use std::fs::File;
+use lathe_settings::schema::WorktreeSettings;
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -36,13 +37,31 @@ pub(crate) fn hold(worktree: &Path) -> Option<File> {
     Some(file)
 }
 
+/// Whether another process, or another session of this one, works in a worktree.
+pub(super) fn is_held(worktree: &Path) -> bool {
+    let file = File::options().write(true).open(lock_of(worktree));
+    file.is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+}
+
 /// Removes worktrees of a repository that were left behind and in which nothing was done. Gives those that were removed.
-pub(crate) async fn sweep(git: &Git, patience: Duration) -> Vec<PathBuf> {
-    let Some(repository) = repository_of(git.folder()) else {
+pub(crate) async fn sweep(
+    git: &Git,
+    settings: &WorktreeSettings,
+    patience: Duration,
+) -> Vec<PathBuf> {
+    let Some(top) = repository_of(git.folder()) else {
         return Vec::new();
     };
+    // Most repositories have none, and then git isn't asked where they are.
+    if settings.location.is_none()
+        && !top.join(".git").is_file()
+        && !folder_of(&top, settings).exists()
+    {
+        return Vec::new();
+    }
+    let repository = outermost(git, &top).await;
     let mut removed = Vec::new();
-    for lock in abandoned(&repository.join(".lathe").join("worktrees"), patience) {
+    for lock in abandoned(&folder_of(&repository, settings), patience) {
         let worktree = lock.with_extension("");
         let Ok(file) = File::options().write(true).open(&lock) else {
             continue;
