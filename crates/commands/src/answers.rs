@@ -1,10 +1,12 @@
 //! Runs each built-in command and makes its answer.
 
+use crate::goal;
 use crate::lists::{
     agents_text, context_text, cost_text, help_text, hooks_text, memory_text, permissions_text,
     servers_text, skills_text, stats_text, status_text, tasks_text, todos_text,
 };
 use crate::loops;
+use crate::review;
 use crate::{CommandError, CommandOutcome, diagnose_session};
 use lathe_doctor::TerminalFacts;
 use lathe_engine::context::git::GitError;
@@ -64,6 +66,8 @@ pub(crate) async fn answer(
         C::Todos => todos_text(session),
         C::Loop => loops::start(session, arguments)?,
         C::Loops => loops::list(session, arguments)?,
+        C::Goal => goal::answer(session, arguments)?,
+        C::CodeReview => review::start(session, arguments)?,
         C::Status => status_text(session),
         C::Doctor => Box::pin(diagnose_session(session, TerminalFacts::default()))
             .await
@@ -99,9 +103,13 @@ pub(crate) async fn answer(
         | C::Queue
         | C::FewerPermissionPrompts
         | C::Copy
+        | C::Btw
+        | C::Tree
+        | C::Insights
         | C::Ide
         | C::Feedback
-        | C::Exit => {
+        | C::Exit
+        | C::Bg => {
             return needs_terminal(command, "");
         }
     };
@@ -337,11 +345,7 @@ async fn export_text(session: &SessionHandle, arguments: &str) -> Result<String,
         arguments.to_owned()
     };
     let target = session.context().resolve_path(&name);
-    let format = match target.extension().and_then(|extension| extension.to_str()) {
-        Some("json") => ExportFormat::Json,
-        Some("txt") => ExportFormat::Text,
-        _ => ExportFormat::Markdown,
-    };
+    let format = ExportFormat::of_file(&target);
     session.history().flush().await?;
     let written = lathe_spawn::blocking(move || {
         let info = lathe_session::store::info(&transcript).ok_or(CommandError::NothingToExport)?;

@@ -23,6 +23,14 @@ pub(crate) enum CommandError {
     },
     #[error("/loop needs a session that stays open: the terminal, or an SDK host.")]
     SessionEnds,
+    #[error("/goal needs a session that stays open; in print mode, start with --goal.")]
+    GoalInPrint,
+    #[error("/code-review needs a session that stays open; without one, run `lathe review`.")]
+    ReviewInPrint,
+    #[error(
+        "/code-review: {0:?} was not understood. It takes --base REF, --commit SHA, --uncommitted, a pull request, paths, low, medium or high, and --fix."
+    )]
+    ReviewUsage(String),
     #[error("/loops takes nothing, or pause, resume or delete and an id.")]
     LoopsUsage,
     #[error(transparent)]

@@ -8,8 +8,10 @@
 
 mod answers;
 mod error;
+mod goal;
 mod lists;
 mod loops;
+mod review;
 
 use error::CommandError;
 use lathe_doctor::{Diagnosis, DoctorOptions, TerminalFacts, diagnose};

@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(
             said,
             [
-                "--agents: a.tools: there is no tool Grpe here (did you mean Grep?)",
+                "--agents: a.tools: unknown tool `Grpe`; did you mean `Grep`?",
                 "--agents: a.tools: there is no agent Explroe here (did you mean Explore?)",
                 "--agents: a.skills: there is no skill comit here (did you mean commit?)",
             ]

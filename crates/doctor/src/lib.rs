@@ -14,6 +14,7 @@ pub mod advice;
 mod configuration;
 mod machine;
 mod rules;
+mod shipping;
 
 use lathe_protocol::diagnostic::{self, Diagnostic};
 use lathe_settings::trust_store::TrustStore;

@@ -24,6 +24,7 @@ pub(crate) fn installation(installation: &Installation<'_>, report: &mut Report<
         Ok(program) => {
             report.fine(format!("lathe {version} at {}", program.display()));
             on_path(installation, &program, report);
+            crate::shipping::installation(installation, &program, report);
         }
         Err(error) => report.warning(
             format!("lathe {version}; the path of the program is unknown: {error}"),

@@ -6,10 +6,11 @@
 use crate::exit::Exit;
 use crate::output::Lines;
 use crate::print::{Format, local_result};
+use crate::sequence::spoken_frame;
 use lathe_commands::CommandOutcome;
 use lathe_engine::{EventStream, SessionHandle};
 use lathe_protocol::event::{Event, SessionState, TerminalReason, TurnResult};
-use lathe_protocol::frame::{frames_of, result_frame, spoken_frame};
+use lathe_protocol::frame::{frames_of, result_frame};
 use lathe_protocol::op::{Op, Prompt};
 use std::io::Write;
 use std::sync::Arc;

@@ -16,3 +16,4 @@ pub mod output;
 mod permission_tool;
 pub mod print;
 pub mod sdk;
+pub mod sequence;

@@ -2,9 +2,6 @@
 //! that closed the pipe (`lathe … | head -1`) ends the run quietly; any other write error (a full disk) is
 //! kept for the caller to report.
 
-use lathe_protocol::event::Event;
-use lathe_protocol::frame::{FrameOptions, frames_of, stream_frame};
-use lathe_protocol::ids::SessionId;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde::Serialize;
 use std::fs::File;
@@ -171,7 +168,7 @@ pub fn line_of(value: &impl Serialize) -> Option<Vec<u8>> {
 
 /// The line with U+2028 and U+2029 escaped: JSON may hold them as they are, but some readers take them for
 /// the end of a line.
-fn without_separators(line: Vec<u8>) -> Vec<u8> {
+pub(crate) fn without_separators(line: Vec<u8>) -> Vec<u8> {
     const FIRST_TWO: &[u8] = b"\xe2\x80";
     let mut escaped = Vec::new();
     let mut copied = 0;
@@ -190,28 +187,6 @@ fn without_separators(line: Vec<u8>) -> Vec<u8> {
     }
     escaped.extend_from_slice(&line[copied..]);
     escaped
-}
-
-/// The lines of an event's frames, in order.
-pub fn lines_of(
-    event: &Event,
-    session_id: SessionId,
-    options: FrameOptions,
-    mut each: impl FnMut(Vec<u8>),
-) {
-    if let Some(frame) = stream_frame(event, session_id, options) {
-        let mut line = frame.to_json();
-        if line.len() > MAX_LINE {
-            line_of(&frame.to_value()).into_iter().for_each(each);
-        } else {
-            line.push(b'\n');
-            each(without_separators(line));
-        }
-        return;
-    }
-    for frame in frames_of(event, session_id, options) {
-        line_of(&frame).into_iter().for_each(&mut each);
-    }
 }
 
 /// Checks whether a short line can be written without blocking: a pipe, a socket or a file that has room
@@ -286,9 +261,7 @@ mod tests {
         assert_eq!(piped, text.as_bytes());
     }
 
-    use lathe_protocol::stream::StreamPiece;
     use serde_json::json;
-    use std::sync::Arc;
 
     #[test]
     fn line_separators_inside_texts_are_escaped() {
@@ -312,43 +285,6 @@ mod tests {
         let value: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
         assert_eq!(value["c"], 1);
         assert!(value["a"].as_str().unwrap().ends_with("bytes omitted]"));
-    }
-
-    #[test]
-    fn a_piece_of_an_answer_is_the_providers_own_words_on_one_line() {
-        let words = r#"{"type":"content_block_delta", "index":0,"delta":{"type":"text_delta","text":"a\nä\u0041"},"new":1e2}"#;
-        let event = Event::Stream {
-            event: Arc::new(StreamPiece::new(
-                serde_json::from_str(words).unwrap(),
-                words.into(),
-            )),
-            parent_tool_use_id: Some("toolu_1".into()),
-        };
-        let session_id = SessionId::random();
-        let wanted = FrameOptions {
-            partial_messages: true,
-            ..FrameOptions::default()
-        };
-        let mut lines = Vec::new();
-        lines_of(&event, session_id, wanted, |line| lines.push(line));
-        lines_of(&event, session_id, FrameOptions::default(), |line| {
-            lines.push(line);
-        });
-        assert_eq!(lines.len(), 1);
-        let line = std::str::from_utf8(&lines[0]).unwrap();
-        assert!(line.contains(words) && line.ends_with("}\n"), "{line}");
-        // The same as the frame that is taken apart, but for its id.
-        let mut fast: serde_json::Value = serde_json::from_str(line).unwrap();
-        let mut slow = frames_of(&event, session_id, wanted).remove(0);
-        for frame in [&mut fast, &mut slow] {
-            assert!(frame["uuid"].take().is_string());
-        }
-        assert_eq!(fast, slow);
-        assert_eq!(fast["parent_tool_use_id"], "toolu_1");
-        assert!(
-            fast.to_string()
-                .starts_with(r#"{"type":"stream_event","event":"#)
-        );
     }
 
     #[test]

@@ -2,13 +2,16 @@
 
 use crate::command;
 use crate::exit::Exit;
-use crate::output::{Lines, lines_of};
+use crate::output::Lines;
 use crate::permission_tool;
+use crate::sequence::Sequence;
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use lathe_engine::{EventStream, SessionHandle};
 use lathe_protocol::elicitation::ElicitationReply;
-use lathe_protocol::event::{Event, ModelUsage, NoticeLevel, TerminalReason, TurnResult};
+use lathe_protocol::event::{
+    Event, ModelUsage, NoticeLevel, TerminalReason, TurnResult, TurnTimes,
+};
 use lathe_protocol::frame::{FrameOptions, result_frame};
 use lathe_protocol::ids::SessionId;
 use lathe_protocol::op::{Op, Prompt};
@@ -74,6 +77,7 @@ pub async fn run(
         verbose: options.verbose,
         session_id: session.session_id(),
         lines: Lines::new(output),
+        sequence: Sequence::default(),
         errors,
     };
     if !matches!(options.format, Format::StreamJson(frames) if frames.partial_messages) {
@@ -103,8 +107,13 @@ pub async fn run(
     }
     let file = options.last_message.clone();
     let (result, signal) = turn(&session, &mut events, options, &mut printer).await;
+    let goal = session.goal().current();
     session.finish().await;
-    let exit = printer.conclude(result.as_deref(), signal);
+    let mut exit = printer.conclude(result.as_deref(), signal);
+    if let Some(goal) = goal.filter(|_| exit == Exit::Success) {
+        printer.complain(format!("the goal is not reached: {}", goal.condition));
+        exit = Exit::Failure;
+    }
     if let (Some(file), Some(result)) = (file, result)
         && let Err(error) = std::fs::write(&file, &result.text)
     {
@@ -195,6 +204,7 @@ struct Printer<W, E> {
     verbose: bool,
     session_id: SessionId,
     lines: Lines<W>,
+    sequence: Sequence,
     errors: E,
 }
 
@@ -208,7 +218,10 @@ impl<W: Write, E: Write> Printer<W, E> {
         self.report(event);
         if let Format::StreamJson(options) = self.format {
             let lines = &mut self.lines;
-            lines_of(event, self.session_id, options, |line| lines.ready(&line));
+            self.sequence
+                .lines(event, self.session_id, options, 0, |line| {
+                    lines.ready(&line);
+                });
         }
     }
 
@@ -257,7 +270,7 @@ impl<W: Write, E: Write> Printer<W, E> {
         };
         match self.format {
             Format::Text => print_text(result, &mut self.lines, &mut self.errors),
-            Format::Json => self.lines.json(&result_frame(result)),
+            Format::Json => self.lines.json(&self.sequence.result(result, 0)),
             Format::StreamJson(_) => {}
         }
         if let Some(error) = self.lines.failure() {
@@ -353,5 +366,6 @@ pub fn local_result(
         structured_output: None,
         deferred_tool_use: None,
         origin: None,
+        times: TurnTimes::default(),
     }
 }

@@ -16,6 +16,8 @@ pub struct ClientCapabilities {
     pub notices: bool,
     /// It shows compactions.
     pub compactions: bool,
+    /// It starts us in a terminal for signing in.
+    pub signs_in: bool,
     /// Its files and terminals.
     pub lends: Lends,
 }
@@ -35,6 +37,7 @@ impl ClientCapabilities {
             switches: has("/session/configOptions/boolean"),
             notices: has("/session/notices"),
             compactions: has("/session/compaction"),
+            signs_in: has("/auth/terminal"),
             lends: Lends {
                 reads: has("/fs/readTextFile"),
                 writes: has("/fs/writeTextFile"),
@@ -49,7 +52,21 @@ pub const VERSION: u64 = 1;
 
 /// The answer to `initialize`.
 #[must_use]
-pub fn initialized() -> Value {
+pub fn initialized(client: ClientCapabilities) -> Value {
+    let mut methods = vec![json!({
+        "id": AUTH_METHOD,
+        "name": "API key",
+        "description": "Set ANTHROPIC_API_KEY, the key variable of another provider, or apiKeyHelper in ~/.lathe/settings.json, in the environment that the editor starts lathe in; or run `lathe login <provider>`.",
+    })];
+    if client.signs_in {
+        methods.push(json!({
+            "id": SIGN_IN_METHOD,
+            "type": "terminal",
+            "name": "Sign in",
+            "description": "Store the key of a provider.",
+            "args": [SIGN_IN_FLAG],
+        }));
+    }
     json!({
         "protocolVersion": VERSION,
         "agentInfo": {"name": "lathe", "title": "Lathe", "version": env!("CARGO_PKG_VERSION")},
@@ -61,17 +78,18 @@ pub fn initialized() -> Value {
                 "list": {}, "delete": {}, "resume": {}, "close": {}, "fork": {},
                 "additionalDirectories": {},
             },
+            "auth": {"logout": {}},
         },
-        "authMethods": [{
-            "id": AUTH_METHOD,
-            "name": "API key",
-            "description": "Set ANTHROPIC_API_KEY (or apiKeyHelper in ~/.lathe/settings.json) in the environment that the editor starts lathe in.",
-        }],
+        "authMethods": methods,
     })
 }
 
-/// The one way to sign in: a key in the environment or in settings.
+/// A key in the environment, in settings or stored before.
 pub const AUTH_METHOD: &str = "api-key";
+/// A key that is typed in a terminal of the editor.
+pub const SIGN_IN_METHOD: &str = "login";
+/// The flag behind `lathe acp` that asks for it.
+const SIGN_IN_FLAG: &str = "--login";
 
 #[cfg(test)]
 mod tests {
@@ -103,12 +121,23 @@ mod tests {
     }
 
     #[test]
+    fn signing_in_in_a_terminal_is_offered_to_clients_that_have_one_for_it() {
+        let able = ClientCapabilities::of(&json!({"auth": {"terminal": true}}));
+        let methods = &initialized(able)["authMethods"];
+        assert_eq!(methods[1]["type"], "terminal");
+        assert_eq!(methods[1]["args"], json!(["--login"]));
+        let plain = initialized(ClientCapabilities::default());
+        assert_eq!(plain["authMethods"].as_array().map(Vec::len), Some(1));
+    }
+
+    #[test]
     fn the_entry_for_the_registry_is_of_this_version() {
         let entry = include_str!("../../../../docs/acp-registry/agent.json");
         let entry: Value = serde_json::from_str(entry).unwrap();
         let version = env!("CARGO_PKG_VERSION");
         assert_eq!(entry["version"], version);
-        assert_eq!(entry["id"], initialized()["agentInfo"]["name"]);
+        let answer = initialized(ClientCapabilities::default());
+        assert_eq!(entry["id"], answer["agentInfo"]["name"]);
         let platforms = entry["distribution"]["binary"].as_object().unwrap();
         assert_eq!(platforms.len(), 4);
         for (platform, package) in platforms {

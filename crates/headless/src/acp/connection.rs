@@ -17,6 +17,8 @@ use crate::exit::Exit;
 use crate::print::Signal;
 use crate::sdk::input::{Line, MAX_LINE};
 use lathe_engine::{Answerer, LentEditor, OpenError, SessionChoice, SessionOptions};
+use lathe_model::ModelError;
+use lathe_model::key_store::KeyStore;
 use lathe_protocol::ids::SessionId;
 use lathe_protocol::op::Prompt;
 use lathe_session::{Scope, SessionInfo, SessionStore};
@@ -142,7 +144,7 @@ impl Connection {
             let able = ClientCapabilities::of(&params["clientCapabilities"]);
             *shared.able.lock() = able;
             self.initialized = true;
-            return client.respond(&id, Ok(capabilities::initialized()));
+            return client.respond(&id, Ok(capabilities::initialized(able)));
         }
         if !self.initialized {
             let why = "send `initialize` first";
@@ -150,6 +152,7 @@ impl Connection {
         }
         let outcome = match method {
             "authenticate" => authenticate(&params),
+            "logout" => shared.log_out(),
             "session/prompt" => match shared.prompt(&id, params).await {
                 Ok(()) => return,
                 Err(error) => Err(error),
@@ -227,16 +230,27 @@ impl Connection {
 fn authenticate(params: &Value) -> Result<Value, RpcError> {
     match params["methodId"].as_str() {
         // The key is looked for when a session is opened, and its absence is answered there.
-        Some(capabilities::AUTH_METHOD) => Ok(json!({})),
+        Some(capabilities::AUTH_METHOD | capabilities::SIGN_IN_METHOD) => Ok(json!({})),
         other => Err(RpcError::params(format!(
-            "methodId: there is no method {:?}; there is {}",
+            "methodId: there is no method {:?}; there are {} and {}",
             other.unwrap_or_default(),
-            capabilities::AUTH_METHOD
+            capabilities::AUTH_METHOD,
+            capabilities::SIGN_IN_METHOD
         ))),
     }
 }
 
 impl Shared {
+    /// Removes the keys that were stored. Keys of the environment and of helpers are not ours to remove.
+    fn log_out(&self) -> Result<Value, RpcError> {
+        let store = KeyStore::new(&self.environment);
+        for provider in store.providers() {
+            let removed = store.remove(&provider);
+            removed.map_err(|error| RpcError::internal(error.to_string()))?;
+        }
+        Ok(json!({}))
+    }
+
     fn session(&self, id: &str) -> Result<Arc<OpenSession>, RpcError> {
         let sessions = self.sessions.lock();
         let found = sessions.get(id).map(|followed| followed.session.clone());
@@ -496,7 +510,7 @@ impl Shared {
 
 fn open_error(error: &OpenError) -> RpcError {
     let code = match error {
-        OpenError::NoCredentials => AUTH_REQUIRED,
+        OpenError::NoCredentials | OpenError::Model(ModelError::MissingKey { .. }) => AUTH_REQUIRED,
         OpenError::Usage(_) | OpenError::Mode(_) | OpenError::NoSandbox { .. } => {
             wire::INVALID_PARAMS
         }

@@ -69,6 +69,12 @@ pub(super) fn permission_params(
 ) -> Value {
     let (tool, input) = (request.tool_name.as_str(), &request.input);
     let mut content = tool_calls::proposal(tool, input);
+    if let Some(agent) = &request.agent {
+        content.push(tool_calls::text_content(&format!(
+            "Asked by {}",
+            agent.line()
+        )));
+    }
     for words in [&request.decision_reason, &request.description] {
         if let Some(words) = words.as_deref().filter(|words| !words.is_empty()) {
             content.push(tool_calls::text_content(words));
@@ -330,7 +336,7 @@ pub(super) async fn elicitation(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lathe_protocol::permission::{Behavior, RuleValue};
+    use lathe_protocol::permission::{AskingAgent, Behavior, RuleValue};
 
     fn request(tool: &str, input: &Value, suggestions: Vec<PermissionUpdate>) -> PermissionRequest {
         let mut request: PermissionRequest = serde_json::from_value(json!({
@@ -391,11 +397,17 @@ mod tests {
     #[test]
     fn the_whole_command_and_the_reason_are_shown() {
         let command = format!("echo {}\nrm -r x", "a".repeat(500));
-        let request = request("Bash", &json!({"command": command}), Vec::new());
+        let mut request = request("Bash", &json!({"command": command}), Vec::new());
+        request.agent = Some(AskingAgent {
+            agent_type: "Explore".to_owned(),
+            agent_name: None,
+            agent_task: "tidy up".to_owned(),
+        });
         let params = permission_params("s", &request, &[]);
         assert_eq!(params["toolCall"]["title"], command);
         let texts = params["toolCall"]["content"].to_string();
         assert!(texts.contains("rm -r x") && texts.contains("it writes"));
+        assert!(texts.contains("Asked by agent Explore: tidy up"), "{texts}");
     }
 
     #[test]

@@ -445,6 +445,7 @@ mod tests {
             structured_output: None,
             deferred_tool_use: None,
             origin: None,
+            times: lathe_protocol::event::TurnTimes::default(),
         };
         for (reason, stop, expected) in [
             (R::Completed, Some("end_turn"), "end_turn"),

@@ -12,9 +12,9 @@ const LONGEST_TEXT: usize = 100_000;
 pub fn kind(tool: &str) -> &'static str {
     match tool {
         "Read" | "NotebookRead" | "ListMcpResourcesTool" | "ReadMcpResourceTool" => "read",
-        "Edit" | "MultiEdit" | "Write" | "NotebookEdit" => "edit",
+        "Edit" | "LSPEdit" | "MultiEdit" | "Write" | "NotebookEdit" => "edit",
         "Glob" | "Grep" | "LSP" | "ToolSearch" => "search",
-        "Bash" | "BashOutput" | "KillShell" | "TaskOutput" | "TaskStop" => "execute",
+        "Bash" | "BashInput" | "BashOutput" | "KillShell" | "TaskOutput" | "TaskStop" => "execute",
         "Agent" | "Task" | "TodoWrite" | "TaskCreate" | "TaskUpdate" | "TaskGet" | "TaskList"
         | "Skill" => "think",
         "WebFetch" | "WebSearch" => "fetch",

@@ -122,6 +122,7 @@ impl Updates {
             Event::Compacted { .. } => self.compaction_ended("completed", None),
             Event::CompactionFailed { reason } => self.compaction_ended("failed", Some(reason)),
             Event::Notice { level, text } => self.notice(*level, text),
+            Event::Refused(refusal) => self.notice(NoticeLevel::Warning, &refusal.text()),
             Event::Hook(HookNotice::Finished {
                 hook_name,
                 stderr,
@@ -349,7 +350,7 @@ impl Updates {
     /// Something that the user should know. A client without notices is sent warnings and errors as text.
     pub fn notice(&self, level: NoticeLevel, text: &str) -> Vec<Value> {
         let severity = match level {
-            NoticeLevel::Info => "info",
+            NoticeLevel::Info | NoticeLevel::Notice => "info",
             NoticeLevel::Warning => "warning",
             NoticeLevel::Error => "error",
         };
@@ -359,7 +360,7 @@ impl Updates {
             })];
         }
         match level {
-            NoticeLevel::Info => Vec::new(),
+            NoticeLevel::Info | NoticeLevel::Notice => Vec::new(),
             NoticeLevel::Warning | NoticeLevel::Error => {
                 let text = format!("\n[{severity}] {text}\n");
                 vec![chunk("agent_message_chunk", &text, None)]

@@ -161,6 +161,7 @@ impl Requests {
                 encoding,
             } => read_file(session, &path, max_bytes, encoding)?,
             C::SeedReadState { path, mtime } => seed_read_state(session, &path, mtime)?,
+            C::SetHasSubscribers => json!({}),
             C::GetSessionCost => session_cost(session),
             C::FileSuggestions { query } => suggestions(session, &query).await?,
             C::McpStatus => server_status(session).await,

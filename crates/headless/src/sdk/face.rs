@@ -11,26 +11,23 @@ use super::asking::{ask, elicit};
 use super::control::{RequestError, Requests};
 use super::helpers::Helpers;
 use super::host::Host;
-use super::initialize::Setup;
+use super::initialize::{Setup, commands};
 use super::input::{self, Line};
 use super::mirror;
 use super::policies::Policies;
 use super::prompts::{Held, Prompts};
 use super::servers::Servers;
 use crate::exit::Exit;
-use crate::output::lines_of;
 use crate::print::{Signal, failed_start, local_result};
-use indexmap::IndexMap;
+use crate::sequence::{Sequence, spoken_frame};
 use lathe_commands::CommandOutcome;
 use lathe_engine::{EventStream, OpenError, Restart, SessionChoice, SessionHandle};
 use lathe_hooks::SourceHandle;
 use lathe_protocol::command::Invocation;
 use lathe_protocol::control::{ControlRequest, ControlRequestError, Initialize};
-use lathe_protocol::event::{Event, SessionState, TaskNotice};
-use lathe_protocol::frame::{
-    HostFrame, UserFrame, control_error, control_success, result_frame, spoken_frame,
-};
-use lathe_protocol::ids::{RecordId, RequestId, SessionId};
+use lathe_protocol::event::{Event, SessionState};
+use lathe_protocol::frame::{HostFrame, UserFrame, control_error, control_success};
+use lathe_protocol::ids::{RecordId, RequestId};
 use lathe_protocol::op::{Op, Prompt};
 use lathe_settings::Environment;
 use serde_json::{Value, json};
@@ -56,8 +53,8 @@ pub(super) struct Face<E> {
     prompts: Prompts,
     /// A compaction that a prompt asked for runs; what it could not do.
     compacting: Option<Option<String>>,
-    /// Background tasks that run.
-    tasks: IndexMap<String, Value>,
+    /// The frames so far.
+    sequence: Sequence,
     /// Small questions that the host wants answered.
     helpers: Helpers,
     last_failed: bool,
@@ -111,7 +108,7 @@ impl<E: Write> Face<E> {
             questions: HashMap::new(),
             prompts: Prompts::default(),
             compacting: None,
-            tasks: IndexMap::new(),
+            sequence: Sequence::default(),
             last_failed: false,
             input_open: true,
             stopping: false,
@@ -121,6 +118,7 @@ impl<E: Write> Face<E> {
     pub(super) async fn run(&mut self, mut lines: mpsc::UnboundedReceiver<Line>) -> Exit {
         let mut signals = self.options.signals.clone();
         let mut signal = Signal::None;
+        let mut abandoned = false;
         if let Some(prompt) = self.options.prompt.take()
             && let Err(exit) = self.prompt(Prompt::new(prompt), false).await
         {
@@ -153,13 +151,7 @@ impl<E: Write> Face<E> {
                 biased;
                 changed = signals.changed(), if signal == Signal::None => {
                     signal = if changed.is_ok() { *signals.borrow() } else { Signal::Terminate };
-                    self.input_open = false;
-                    self.prompts.clear();
-                    self.host.close();
-                    if let Some(open) = &self.open {
-                        open.session.tasks().kill_agents();
-                        open.session.send(Op::Interrupt { drop_queued: true });
-                    }
+                    self.abandon();
                 }
                 line = lines.recv(), if self.input_open => match line {
                     Some(line) => {
@@ -177,6 +169,11 @@ impl<E: Write> Face<E> {
                     if !self.events(event) {
                         break;
                     }
+                    // Nobody would see what a session without a host does.
+                    if !abandoned && self.host.is_gone() {
+                        abandoned = true;
+                        self.abandon();
+                    }
                 }
             }
         }
@@ -185,6 +182,17 @@ impl<E: Write> Face<E> {
             Signal::Terminate => Exit::Terminated,
             Signal::None if self.last_failed => Exit::Failure,
             Signal::None => Exit::Success,
+        }
+    }
+
+    /// Stops what runs, and takes nothing more in.
+    fn abandon(&mut self) {
+        self.input_open = false;
+        self.prompts.clear();
+        self.host.close();
+        if let Some(open) = &self.open {
+            open.session.tasks().kill_agents();
+            open.session.send(Op::Interrupt { drop_queued: true });
         }
     }
 
@@ -201,7 +209,7 @@ impl<E: Write> Face<E> {
 
     /// Whether something runs or waits. A command in the background alone is none.
     fn is_busy(&self) -> bool {
-        let mut tasks = self.tasks.values();
+        let mut tasks = self.sequence.tasks();
         !self.prompts.is_idle()
             || self.prompts.wait()
             || tasks.any(|task| task["task_type"] != "local_bash")
@@ -257,11 +265,14 @@ impl<E: Write> Face<E> {
             }
             Ok(HostFrame::User(frame)) => {
                 let later = frame.priority.as_deref() == Some("later");
-                if let Some(id) = frame.uuid
-                    && self.was_received(id).await?
-                {
-                    self.echo(&frame, id);
-                    return Ok(());
+                if let Some(id) = frame.uuid {
+                    if self.was_received(id).await? {
+                        self.echo(&frame, id);
+                        return Ok(());
+                    }
+                    if !frame.is_synthetic {
+                        self.sequence.given(id);
+                    }
                 }
                 self.prompt(prompt_of(*frame), later).await
             }
@@ -458,7 +469,7 @@ impl<E: Write> Face<E> {
             .setup
             .as_ref()
             .is_some_and(|setup| setup.stops_tasks_itself());
-        if !keeps_tasks && !self.tasks.is_empty() {
+        if !keeps_tasks && self.sequence.tasks().next().is_some() {
             let session = session.clone();
             lathe_spawn::task(async move { session.tasks().stop_all().await });
         }
@@ -495,7 +506,12 @@ impl<E: Write> Face<E> {
         if let (Some(parked), Some(fields)) = (parked, response.as_object_mut()) {
             fields.insert("sdk_mcp_manifests_parked".to_owned(), parked);
         }
+        self.sequence.knows_commands(&response["commands"]);
         self.host.send(control_success(id, response));
+        if !first {
+            let tasks = self.sequence.tasks_frame(session.session_id());
+            self.host.send(tasks);
+        }
         self.connection.servers.host_listens();
         Ok(())
     }
@@ -520,7 +536,6 @@ impl<E: Write> Face<E> {
 
     fn event(&mut self, event: &Event) {
         let Some(open) = &self.open else { return };
-        let session_id = open.session.session_id();
         match event {
             Event::PermissionRequested(request) => {
                 let asking = ask(
@@ -576,41 +591,9 @@ impl<E: Write> Face<E> {
             let init = self.open.as_ref().map(|open| open.session.init());
             self.show(&Event::TurnStarted(Arc::new(init.unwrap_or_default())));
         }
-        if let Event::Task(notice) = event {
-            self.note_task(notice, session_id);
+        if matches!(event, Event::CommandsChanged) {
+            self.tell_commands();
         }
-    }
-
-    /// Keeps the list of background tasks and tells the host when it changes.
-    fn note_task(&mut self, notice: &TaskNotice, session_id: SessionId) {
-        match notice {
-            TaskNotice::Started {
-                is_backgrounded: false,
-                ..
-            } => return,
-            TaskNotice::Started {
-                task_id,
-                description,
-                task_type,
-                ..
-            } => {
-                let shown = json!({
-                    "task_id": task_id, "task_type": task_type, "description": description,
-                });
-                self.tasks.insert(task_id.0.clone(), shown);
-            }
-            TaskNotice::Finished { task_id, .. } => {
-                if self.tasks.shift_remove(task_id.as_str()).is_none() {
-                    return;
-                }
-            }
-            TaskNotice::Progress { .. } => return,
-        }
-        let tasks: Vec<&Value> = self.tasks.values().collect();
-        self.host.send(json!({
-            "type": "system", "subtype": "background_tasks_changed", "tasks": tasks,
-            "uuid": RecordId::random(), "session_id": session_id,
-        }));
     }
 
     async fn carry_out(&mut self, prompt: Prompt, command: &Invocation) -> Result<(), Exit> {
@@ -623,17 +606,22 @@ impl<E: Write> Face<E> {
             CommandOutcome::Clear => {
                 // The session must have no other holder when it ends.
                 drop(session);
-                self.clear().await
+                self.sequence.begin_command(&command.name, prompt.uuid);
+                self.clear(&prompt).await
             }
             CommandOutcome::Compact(instructions) => {
+                self.sequence.begin_command(&command.name, prompt.uuid);
+                self.confirm(&prompt);
                 self.prompts.running = true;
                 self.compacting = Some(None);
                 session.send(Op::Compact { instructions });
                 Ok(())
             }
             CommandOutcome::Answer(text) | CommandOutcome::Refused(text) => {
+                self.sequence.begin_command(&command.name, prompt.uuid);
                 self.show(&Event::StateChanged(SessionState::Running));
                 self.show(&Event::TurnStarted(Arc::new(session.init())));
+                self.confirm(&prompt);
                 self.finish_command(&text);
                 self.show(&Event::StateChanged(SessionState::Idle));
                 Ok(())
@@ -642,7 +630,7 @@ impl<E: Write> Face<E> {
     }
 
     /// Ends the session and begins a new one in the same process.
-    async fn clear(&mut self) -> Result<(), Exit> {
+    async fn clear(&mut self, prompt: &Prompt) -> Result<(), Exit> {
         let Some(mut old) = self.open.take() else {
             return Ok(());
         };
@@ -653,13 +641,12 @@ impl<E: Write> Face<E> {
             if matches!(event, Event::SessionEnded) {
                 break;
             }
-            let host = &self.host;
-            lines_of(&event, old_id, self.options.frames, |line| {
-                host.send_line(line);
-            });
+            let (host, frames) = (&self.host, self.options.frames);
+            self.sequence
+                .lines(&event, old_id, frames, 0, |line| host.send_line(line));
         }
         drop(old);
-        self.tasks.clear();
+        self.sequence.forget_tasks();
         let session = self.session().await?;
         if let Some(servers) = self.connection.policies.servers() {
             let session = session.clone();
@@ -674,16 +661,45 @@ impl<E: Write> Face<E> {
             self.show(&reset);
         }
         self.show(&Event::TurnStarted(Arc::new(session.init())));
+        self.confirm(prompt);
         self.finish_command("");
         self.show(&Event::StateChanged(SessionState::Idle));
         Ok(())
     }
 
     /// Sends the frames of an event.
-    fn show(&self, event: &Event) {
+    fn show(&mut self, event: &Event) {
         let Some(open) = &self.open else { return };
         let (session_id, frames) = (open.session.session_id(), self.options.frames);
-        lines_of(event, session_id, frames, |line| self.host.send_line(line));
+        let (host, queued) = (&self.host, self.prompts.queued());
+        self.sequence
+            .lines(event, session_id, frames, queued, |line| {
+                host.send_line(line);
+            });
+    }
+
+    /// Sends the list of commands, if it is another than the one that the host has.
+    fn tell_commands(&mut self) {
+        let Some(open) = &self.open else { return };
+        let commands = commands(&open.session);
+        if self.sequence.knows_commands(&commands) {
+            self.host.send(json!({
+                "type": "system", "subtype": "commands_changed", "commands": commands,
+                "uuid": RecordId::random(), "session_id": open.session.session_id(),
+            }));
+        }
+    }
+
+    /// Sends a prompt that is no part of a turn back to a host that wants its prompts confirmed.
+    fn confirm(&mut self, prompt: &Prompt) {
+        if self.options.frames.replay_user_messages {
+            let session_id = self.open.as_ref().map(|open| open.session.session_id());
+            self.host.send(json!({
+                "type": "user", "message": {"role": "user", "content": prompt.content},
+                "parent_tool_use_id": null, "uuid": prompt.uuid,
+                "session_id": session_id, "isReplay": true,
+            }));
+        }
     }
 
     /// The result of a prompt that was a command.
@@ -695,7 +711,8 @@ impl<E: Write> Face<E> {
             self.host.send(spoken_frame(text, session_id));
         }
         let result = local_result(session_id, text, totals.models);
-        self.host.send(result_frame(&result));
+        let queued = self.prompts.queued();
+        self.host.send(self.sequence.result(&result, queued));
     }
 
     fn complain(&mut self, message: &str) {

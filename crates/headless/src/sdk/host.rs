@@ -246,6 +246,11 @@ impl Host {
         }
     }
 
+    /// Whether nobody reads any more: the host ended without a word.
+    pub fn is_gone(&self) -> bool {
+        self.inner.lines.try_lock().is_some_and(|it| it.is_closed())
+    }
+
     /// The host says nothing more: open questions fail, and so do later ones.
     pub fn close(&self) {
         let mut open = self.inner.open.lock();

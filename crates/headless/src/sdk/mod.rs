@@ -8,7 +8,7 @@
 //! 4. `Face::release` takes what has nothing to wait for: a command goes to [`lathe_commands::run`], a
 //!    prompt as [`Op::Prompt`](lathe_protocol::op::Op) to the session.
 //! 5. The session runs the turn and emits events; `Face::events` takes them in batches.
-//! 6. [`lines_of`](crate::output::lines_of) makes frames of an event; pieces of an answer keep the
+//! 6. [`Sequence::lines`](crate::sequence::Sequence::lines) makes frames of an event; pieces of an answer keep the
 //!    provider's bytes.
 //! 7. [`host::Host`] writes the lines in order.
 //!

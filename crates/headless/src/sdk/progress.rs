@@ -193,3 +193,22 @@ async fn watch(agent: Arc<Agent>, every: Duration, session: Weak<SessionHandle>,
         }));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_often_the_progress_of_agents_is_told_is_a_variable() {
+        let every = |variables: &[(&str, &str)]| {
+            let mut progress = Progress::default();
+            progress.tell(&Environment::of_variables(variables.iter().copied()));
+            progress.every
+        };
+        let soon = ("LATHE_AGENT_PROGRESS_MS", "20");
+        let off = ("CLAUDE_CODE_DISABLE_AGENT_PROGRESS_SUMMARIES", "1");
+        assert_eq!(every(&[]), Some(EVERY));
+        assert_eq!(every(&[soon]), Some(Duration::from_millis(20)));
+        assert_eq!(every(&[soon, off]), None);
+    }
+}

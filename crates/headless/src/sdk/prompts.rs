@@ -29,6 +29,11 @@ impl Prompts {
         !self.held.is_empty() || !self.later.is_empty()
     }
 
+    /// How many prompts no turn has begun with.
+    pub(super) fn queued(&self) -> usize {
+        self.passed_on.len() + self.held.len() + self.later.len()
+    }
+
     pub(super) fn clear(&mut self) {
         self.held.clear();
         self.later.clear();
