@@ -24,6 +24,7 @@ mod prompt;
 mod render;
 mod terminal;
 
+pub use crate::app::hosting::{Announce, Hosting};
 use crate::app::{App, Leave};
 use crate::render::style;
 use crate::terminal::inline_screen;
@@ -33,9 +34,27 @@ use lathe_protocol::op::Op;
 use lathe_settings::{Environment, Variable};
 use std::io::IsTerminal as _;
 use std::panic::AssertUnwindSafe;
+use std::path::{Path, PathBuf};
 
 /// How long a session may take to end after a crash.
 const SHUTDOWN_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// How long clients may take to read that the session is over.
+const CLOSING: std::time::Duration = std::time::Duration::from_millis(500);
+
+/// The files with prompts of a project that were typed and not sent.
+#[must_use]
+pub fn draft_files(config_home: &Path, project: &Path) -> Vec<PathBuf> {
+    prompt::draft::Draft::files(config_home, project)
+}
+
+/// How many prompts of a project the history has; `forget` removes them.
+///
+/// # Errors
+/// If the history can't be written.
+pub fn history_of(config_home: &Path, project: &Path, forget: bool) -> std::io::Result<usize> {
+    prompt::history::of_project(config_home, project, forget)
+}
 
 /// How the terminal session ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +72,7 @@ pub enum Ended {
 }
 
 /// How it is to be opened.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct TerminalOptions {
     /// A first prompt, sent as soon as the session is open.
     pub prompt: Option<String>,
@@ -61,6 +80,17 @@ pub struct TerminalOptions {
     pub pick_session: bool,
     /// Plain lines instead of a drawn screen, for screen readers.
     pub screen_reader: bool,
+    /// How the session is reached from elsewhere; not in plain lines.
+    pub hosting: Option<Hosting>,
+}
+
+/// Whether an environment asks for plain lines, where nothing is drawn.
+#[must_use]
+pub fn is_plain(environment: &Environment) -> bool {
+    let dumb = environment
+        .foreign("TERM")
+        .is_none_or(|term| term == "dumb" || term.is_empty());
+    dumb || environment.is_on(Variable::ScreenReader)
 }
 
 /// Opens the interactive terminal and returns when the user leaves.
@@ -70,11 +100,13 @@ pub async fn run(
     terminal_options: TerminalOptions,
 ) -> Ended {
     options.permissions.answerer = Answerer::Face;
-    let dumb = environment
-        .foreign("TERM")
-        .is_none_or(|term| term == "dumb" || term.is_empty());
-    let reader = terminal_options.screen_reader || environment.is_on(Variable::ScreenReader);
-    if dumb || reader || !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
+    let in_background = terminal_options.hosting.as_ref();
+    let in_background = in_background.is_some_and(|hosting| hosting.console.is_some());
+    let plain = terminal_options.screen_reader || is_plain(&environment);
+    if (plain && !in_background)
+        || !std::io::stdin().is_terminal()
+        || !std::io::stdout().is_terminal()
+    {
         return plain::run(environment, options, terminal_options.prompt).await;
     }
     terminal::panic_guard::install();
@@ -90,6 +122,7 @@ pub async fn run(
         }
     };
     app.screen.reader = Some(control);
+    app.engine.hosting = terminal_options.hosting;
     app.engine.pick_session = terminal_options.pick_session;
     let outcome = AssertUnwindSafe(app.run(inputs)).catch_unwind().await;
     let Ok(leave) = outcome else {
@@ -111,9 +144,14 @@ pub async fn run(
         session.send(Op::Interrupt { drop_queued: true });
         session.finish().await;
     }
+    if let Some(hosting) = app.engine.hosting.take() {
+        hosting.hub.close("the session ended");
+        // Somebody who does not read does not keep the process.
+        let _ = tokio::time::timeout(CLOSING, hosting.hub.drained()).await;
+    }
     match leave {
         Leave::Asked => Ended::Left,
-        Leave::Terminated => Ended::Terminated,
+        Leave::Terminated | Leave::HungUp => Ended::Terminated,
         Leave::NoCredentials => Ended::NoCredentials(app.exit.failure.unwrap_or_default()),
         Leave::Usage => Ended::Usage(app.exit.failure.unwrap_or_default()),
         Leave::Failed => Ended::Failed(app.exit.failure.unwrap_or_default()),

@@ -2,6 +2,7 @@
 
 use crate::app::App;
 use crate::app::away::Away;
+use crate::app::notices::Notices;
 use crate::app::settings::Notify;
 use lathe_settings::{Environment, Variable};
 use std::time::{Duration, Instant};
@@ -18,6 +19,8 @@ pub(crate) struct Alarms {
     pub(crate) last_escape: Option<Instant>,
     /// When the user counts as idle, if nothing happens until then.
     pub(crate) idle: Option<Instant>,
+    /// News about the program itself.
+    pub(crate) notices: Notices,
 }
 
 /// After how many seconds without a key the user is told that Lathe waits.
@@ -88,6 +91,7 @@ impl Default for Alarms {
             hint: None,
             last_escape: None,
             idle: None,
+            notices: Notices::default(),
         }
     }
 }
@@ -152,5 +156,17 @@ mod tests {
             [(); 4].map(|()| alarms.escape()),
             [false, true, false, true]
         );
+    }
+
+    #[test]
+    fn how_long_a_person_may_be_idle_is_a_variable() {
+        let within = |variables: &[(&str, &str)]| {
+            let mut alarms = Alarms::default();
+            alarms.wait_for_user(&Environment::of_variables(variables.iter().copied()));
+            let hour = Duration::from_secs(3_600);
+            alarms.idle.is_some_and(|idle| idle < Instant::now() + hour)
+        };
+        assert!(within(&[]));
+        assert!(!within(&[("LATHE_IDLE_PROMPT_SECONDS", "7200")]));
     }
 }

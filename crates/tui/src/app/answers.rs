@@ -4,7 +4,7 @@ use crate::app::{App, browser, no_key, queue, remember, settings, spending, trus
 use crate::commands;
 use crate::commands::{
     add_dir, agents, config, effort, hooks, ide, login, logout, mcp, mode, output_style,
-    permissions, plugin, rename, resume, rewind, skills, tasks, theme,
+    permissions, plugin, rename, resume, rewind, search, skills, surgery, tasks, theme, tree,
 };
 use crate::layers::permission::PermissionAnswer;
 use crate::layers::{ElicitationDialog, Form, Outcome, PlanDialog, Purpose};
@@ -48,11 +48,13 @@ fn permission_answered(app: &mut App, answer: PermissionAnswer) {
         .layers
         .shown::<PlanDialog>()
         .filter(|_| matches!(answer.reply, PermissionReply::Deny { .. }))
-        .map(|dialog| dialog.plan().to_owned());
+        .map(|dialog| (dialog.plan().to_owned(), dialog.starts_fresh()));
     let Some(question) = app.layers.close_dialog() else {
         return;
     };
-    if let Some(plan) = plan {
+    let mut fresh = None;
+    if let Some((plan, starts_fresh)) = plan {
+        fresh = starts_fresh.then(|| plan.clone());
         // A plan that is not accepted can still be read.
         app.with_look(|conversation, look| conversation.push(Cell::Plan(plan), look));
     }
@@ -66,6 +68,9 @@ fn permission_answered(app: &mut App, answer: PermissionAnswer) {
             request_id,
             reply: answer.reply,
         });
+    }
+    if let Some(plan) = fresh {
+        commands::plan::start_fresh(app, &plan);
     }
 }
 
@@ -165,10 +170,21 @@ fn chosen(app: &mut App, purpose: Purpose, value: &str) {
         Purpose::RewindTo => rewind::ask_what(app, value),
         Purpose::RewindWhat { to } => rewind::apply(app, &to, value),
         Purpose::Skills => skills::put_into_prompt(app, value),
-        Purpose::Tasks => tasks::show_output(app, value),
+        Purpose::Tasks => tasks::show(app, value),
+        Purpose::Tree => tree::go(app, value),
+        Purpose::TreeLabel { id } => tree::label(app, &id, value),
+        Purpose::SearchText => search::run(app, value),
+        Purpose::Found => search::chosen(app, value),
+        Purpose::Contents => surgery::read(app, value),
         Purpose::Theme => theme::chosen(app, value),
         Purpose::Trust => trust::answered(app, value),
-        Purpose::Reading | Purpose::Fetching | Purpose::TaskOutput { .. } => {}
+        Purpose::Reading
+        | Purpose::Fetching
+        | Purpose::Context
+        | Purpose::Insights
+        | Purpose::Changes
+        | Purpose::Agent { .. }
+        | Purpose::TaskOutput { .. } => {}
     }
 }
 
@@ -178,6 +194,12 @@ fn other_key(app: &mut App, purpose: Purpose, value: &str, key: char) {
         (Purpose::PermissionRule, 'x') => permissions::remove_rule(app, value),
         (Purpose::Proposals, 'a') => commands::fewer_permission_prompts::add_all(app),
         (Purpose::Resume, key) => resume::other_key(app, value, key),
+        (Purpose::Tree, key) => tree::other_key(app, value, key),
+        (Purpose::Found, 's') => search::ask(app, ""),
+        (Purpose::Context, 'e') => surgery::list(app),
+        (Purpose::Contents, key) => surgery::other_key(app, value, key),
+        (Purpose::Changes, 'r') => commands::diff::reviewed(app),
+        (Purpose::Insights, 'h') => commands::insights::write(app),
         (Purpose::Config, 'x') => config::reset(app, value),
         (Purpose::Queue, key) => commands::queue::other_key(app, value, key),
         (Purpose::Agents, 'o') => agents::show(app, value),

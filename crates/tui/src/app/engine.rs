@@ -27,6 +27,8 @@ pub(crate) struct Engine {
     pub(crate) returned: bool,
     /// Local model servers that answered when there was no key.
     pub(crate) local_servers: Vec<(&'static str, u16)>,
+    /// How the session is reached from elsewhere.
+    pub(crate) hosting: Option<crate::app::hosting::Hosting>,
 }
 
 /// A session that was closed for another one.
@@ -56,6 +58,7 @@ impl Engine {
             fallback: None,
             returned: false,
             local_servers: Vec::new(),
+            hosting: None,
         }
     }
 }
@@ -74,6 +77,12 @@ impl Engine {
         self.options.history.fork = false;
         self.options.history.session_id = None;
         self.options.history.resume_at = None;
+    }
+
+    /// Whether the session is being opened without a terminal, so that there is no user to ask.
+    pub(crate) fn starts_in_background(&self) -> bool {
+        let hosting = self.hosting.as_ref();
+        hosting.is_some_and(|hosting| hosting.console.is_some())
     }
 
     pub(crate) fn send(&self, op: Op) {

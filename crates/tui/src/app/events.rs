@@ -1,5 +1,6 @@
 //! Events of the engine, and what they change on the screen.
 
+use crate::app::notices::{Notice, Priority};
 use crate::app::session_status::{ContextLeft, Retry, RunningHook};
 use crate::app::{App, alarms, queue, settings, spending, status_line};
 use crate::layers::PendingQuestion;
@@ -9,7 +10,9 @@ use lathe_protocol::event::{
     EditorNotice, Event, HookNotice, NoticeLevel, SessionState, TaskNotice, TaskStatus,
     TerminalReason, TurnResult,
 };
+use lathe_protocol::permission::PermissionMode;
 use lathe_protocol::record::MessageRecord;
+use lathe_tools::host::AgentTask;
 use std::time::{Duration, Instant};
 
 /// A hook that took this long is named.
@@ -51,7 +54,7 @@ impl App {
             }
             Event::PromptAccepted { record } => self.prompt_accepted(&record),
             Event::Requesting => self.session.turn.begin(),
-            Event::ModeChanged(mode) => self.session.mode = mode,
+            Event::ModeChanged(mode) => self.mode_changed(mode),
             Event::Retrying {
                 attempt,
                 max_retries,
@@ -98,11 +101,23 @@ impl App {
             Event::TurnFinished(result) => self.turn_finished(&result),
             // The terminal itself replaced the conversation (`reopen`) and shows the new one.
             Event::Hook(notice) => self.hook_notice(notice),
+            Event::Refused(refusal) => self.warn(refusal.text()),
+            Event::TerminalSequence(sequence) => self.screen.pending.push_str(&sequence),
             Event::ConversationReset { .. }
             | Event::ElicitationCompleted { .. }
+            | Event::CommandsChanged
+            | Event::Thinking { .. }
             | Event::SessionEnded => {}
         }
         self.run_held_when_idle();
+    }
+
+    /// The permission mode changed, and with it maybe the model: plan mode can have its own.
+    pub(crate) fn mode_changed(&mut self, mode: PermissionMode) {
+        self.session.mode = mode;
+        if let Some(session) = &self.engine.handle {
+            self.session.model = session.model().current();
+        }
     }
 
     /// An event that only changes the conversation.
@@ -136,9 +151,14 @@ impl App {
                 self.layers.ask(PendingQuestion::Elicitation(request));
                 Some(words)
             }
-            Event::PermissionResolved { request_id, .. }
-            | Event::ElicitationResolved { request_id, .. } => {
+            Event::PermissionResolved { request_id, by, .. }
+            | Event::ElicitationResolved { request_id, by, .. } => {
                 self.layers.resolved(&request_id);
+                if let Some(by) =
+                    by.filter(|by| !["terminal", "hook", "editor"].contains(&by.as_str()))
+                {
+                    self.remark(format!("answered by {}", crate::render::text::clean(&by)));
+                }
                 None
             }
             _ => None,
@@ -164,6 +184,7 @@ impl App {
                 event: hook_event,
                 began: Instant::now(),
             }),
+            HookNotice::Progress { .. } => {}
             HookNotice::Finished { hook_id, .. } => {
                 let Some(index) = self
                     .session
@@ -176,12 +197,14 @@ impl App {
                 let hook = self.session.hooks.remove(index);
                 let took = hook.began.elapsed();
                 if took >= SLOW_HOOK {
-                    self.remark(format!(
+                    let text = format!(
                         "⚙ hook {} ({}) took {}",
                         hook.name,
                         hook.event,
                         crate::render::text::duration(took)
-                    ));
+                    );
+                    let notice = Notice::new("hook", Priority::Low, text);
+                    self.alarms.notices.add(notice);
                 }
             }
         }
@@ -191,6 +214,10 @@ impl App {
         self.session.turn.compacting = false;
         let after = after.map_or_else(String::new, |tokens| {
             format!(" → {}", crate::render::text::tokens(tokens))
+        });
+        self.alarms.notices.add(Notice {
+            invalidates: &["context"],
+            ..Notice::new("compacted", Priority::Low, "the window is free again")
         });
         self.remark(format!(
             "── the conversation was summarised ({}{after} tokens) ──",
@@ -302,10 +329,12 @@ impl App {
             } => {
                 let id = task_id.to_string();
                 self.session.agent_started(id.clone(), description);
-                if let Some(agent) = self.session.agents.iter_mut().find(|agent| agent.id == id) {
+                let cost = self.agent_task(&id).map_or(0.0, |task| task.cost_usd);
+                if let Some(agent) = self.session.agent_mut(&id) {
                     agent.last_tool = last_tool_name.or(agent.last_tool.take());
                     agent.tokens = usage.total_tokens;
                     agent.calls = usage.tool_uses;
+                    agent.cost = cost;
                 }
             }
             TaskNotice::Started {
@@ -321,14 +350,26 @@ impl App {
         }
     }
 
+    /// An agent as the session knows it.
+    fn agent_task(&self, id: &str) -> Option<AgentTask> {
+        let agents = self.engine.handle.as_ref()?.tasks().agents();
+        agents.into_iter().find(|agent| agent.id.as_str() == id)
+    }
+
     /// An agent is at work, in the color of its definition.
     fn agent_started(&mut self, id: &str, description: String, facts: &lathe_protocol::Extra) {
         self.session.agent_started(id.to_owned(), description);
         let kind = facts.get("subagent_type").and_then(|kind| kind.as_str());
-        if let (Some(session), Some(kind)) = (&self.engine.handle, kind) {
+        let kind = kind.unwrap_or_default();
+        let color = self.engine.handle.as_ref().and_then(|session| {
             let agents = session.extensions().agents();
-            let color = agents.get(kind).and_then(|agent| agent.color.clone());
-            self.session.color_agent(id, color);
+            agents.get(kind).and_then(|agent| agent.color.clone())
+        });
+        let parent = self.agent_task(id).and_then(|task| task.parent);
+        if let Some(agent) = self.session.agent_mut(id) {
+            kind.clone_into(&mut agent.kind);
+            agent.color = color;
+            agent.parent = parent.map(|parent| parent.to_string());
         }
     }
 
@@ -373,10 +414,13 @@ impl App {
         self.alarms.away.turn_ended();
         self.measure_context();
         if let Some(left) = self.session.context_left.filter(|left| left.is_little) {
-            self.warn(format!(
+            let text = format!(
                 "{}% of the context window is left; /compact frees space.",
                 left.percent
-            ));
+            );
+            self.alarms
+                .notices
+                .add(Notice::new("context", Priority::High, text));
         }
         spending::check(self);
         if took >= LONG_TURN {

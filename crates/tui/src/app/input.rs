@@ -1,6 +1,6 @@
 //! Keys and pastes: to the top layer, or to the prompt.
 
-use crate::app::{App, Leave, answers, away, queue, settings};
+use crate::app::{App, Leave, agents as agent_views, answers, away, keyboard, queue, settings};
 use crate::commands::{agents, mode, theme};
 use crate::layers::transcript::Transcript;
 use crate::layers::{Layer as _, Outcome, Picker, PlanDialog, Purpose};
@@ -73,6 +73,12 @@ impl App {
         let repeats = key == Key::ctrl('c') || key == Key::ctrl('d') || key.is(Code::Esc);
         if !repeats {
             self.alarms.hint = None;
+        }
+        if !key.is(Code::Esc) {
+            self.alarms.last_escape = None;
+        }
+        if keyboard::key(self, key) {
+            return;
         }
         if key == Key::ctrl('c') {
             self.interrupt_or_leave();
@@ -168,8 +174,12 @@ impl App {
             Action::Cancel => self.escape(),
             Action::Transcript => self.open_transcript(),
             Action::Todos => self.look.show_todos = !self.look.show_todos,
+            Action::Keyboard if keyboard::take(self) => {}
+            Action::Keyboard => self.action(Action::Right),
             Action::Background => self.engine.send(Op::Background { tool_use_id: None }),
             Action::StopAgents => agents::stop_all(self),
+            Action::NextAgent => agent_views::turn(self, true),
+            Action::PreviousAgent => agent_views::turn(self, false),
             Action::Redraw => {
                 let clear = self.screen.inline.clear();
                 self.screen.pending.push_str(&clear);
@@ -331,7 +341,8 @@ impl App {
         }
         if self.layers.dialog().is_some() && self.layers.purpose() != Some(&Purpose::Trust) {
             if self.layers.asks() {
-                self.layers.close_dialog();
+                // Nothing runs but the agent that asks: it gets a no.
+                self.dialog_key(Key::new(Code::Esc));
             }
             self.layers.close_dialogs();
             return;
@@ -400,14 +411,15 @@ impl App {
             Outcome::Cancelled => self.close_transcript(),
             Outcome::Do(Action::Suspend) => self.suspend(),
             Outcome::Do(_) => {
-                let message = match self.conversation.last_answer() {
-                    Some(text) => {
-                        let _ = terminal::write(&commands::copy::clipboard_sequence(text));
-                        "copied the last answer"
-                    }
+                let text = self.conversation.last_answer().map(str::to_owned);
+                transcript.say(match &text {
+                    Some(_) => "copied the last answer",
                     None => "no answer yet",
-                };
-                transcript.say(message);
+                });
+                if let Some(text) = text {
+                    let _ = terminal::write(&commands::copy::clipboard_sequence(&text));
+                    commands::copy::fill_clipboard(self, &text);
+                }
             }
             _ => {}
         }
@@ -437,6 +449,9 @@ impl App {
                     self.prompt.text_changed();
                 }
             }
+            return;
+        }
+        if agent_views::key(self, key) {
             return;
         }
         let Some(dialog) = self.layers.dialog_mut() else {

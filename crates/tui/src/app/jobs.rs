@@ -11,6 +11,7 @@ use lathe_engine::{
 };
 use lathe_extensions::plugins::{PluginError, Prepared};
 use lathe_hooks::HelperError;
+use lathe_protocol::ids::TaskId;
 use lathe_protocol::record::{MessageRecord, Record};
 use lathe_session::{Loaded, SessionError, SessionInfo};
 use lathe_settings::trust::Bring;
@@ -117,6 +118,12 @@ pub(crate) enum JobResult {
     PluginsChanged(Report),
     Prompts(Vec<(String, String, String)>),
     Rewound(Report),
+    /// A command asks for what only the user may type.
+    KeyboardWanted(TaskId),
+    /// A program whose keyboard the user has printed something, or is over.
+    KeyboardChanged,
+    /// For the command that started the job.
+    Command(crate::commands::results::CommandResult),
     /// Something to show, and nothing else to do.
     Reported(Report),
     /// The job panicked.

@@ -1,5 +1,6 @@
 //! Colours and motion.
 
+use crate::app::App;
 use crate::render::style::ColorDepth;
 use crate::render::theme::Theme;
 use crate::render::theme_files::ThemeFile;
@@ -18,6 +19,10 @@ pub(crate) struct Appearance {
     /// Which tip is shown next.
     pub(crate) tip: usize,
     pub(crate) show_todos: bool,
+    /// Whether settings let the tab or task bar show that a turn runs.
+    pub(crate) shows_progress: bool,
+    /// Whether the terminal is known to show it.
+    pub(crate) knows_progress: bool,
 }
 
 impl Appearance {
@@ -34,7 +39,34 @@ impl Appearance {
             tips: true,
             tip: first_tip(),
             show_todos: true,
+            shows_progress: true,
+            knows_progress: knows_progress(environment),
         }
+    }
+}
+
+/// Whether the terminal shows progress in its tab or task bar (OSC 9;4). Others may take it for a notification.
+pub(crate) fn knows_progress(environment: &Environment) -> bool {
+    let variable = |name: &str| environment.foreign(name).unwrap_or_default();
+    let inside = ["tmux", "screen"];
+    if inside.iter().any(|name| variable("TERM").starts_with(name)) {
+        return false;
+    }
+    matches!(variable("TERM_PROGRAM"), "ghostty" | "WezTerm")
+        || !variable("WT_SESSION").is_empty()
+        || variable("ConEmuANSI") == "ON"
+}
+
+/// Whether the terminal tells modified keys apart by `modifyOtherKeys`. Others may take the sequence for colours.
+pub(crate) fn knows_other_keys(environment: &Environment) -> bool {
+    let is_set = |name: &str| environment.foreign(name).is_some();
+    is_set("TMUX") || is_set("XTERM_VERSION")
+}
+
+/// Shows in the tab or task bar whether the model works.
+pub(crate) fn follow_progress(app: &App) {
+    if app.look.knows_progress {
+        crate::terminal::progress(app.look.shows_progress && app.session.busy());
     }
 }
 

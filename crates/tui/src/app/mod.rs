@@ -4,6 +4,7 @@
 //! A message changes one of the parts below; the screen is then drawn from them, at most every sixteen
 //! milliseconds, and at once after a key. When nothing happens, nothing runs.
 
+pub(crate) mod agents;
 pub(crate) mod alarms;
 pub(crate) mod answers;
 pub(crate) mod away;
@@ -11,10 +12,13 @@ pub(crate) mod browser;
 pub(crate) mod conversation;
 pub(crate) mod engine;
 pub(crate) mod events;
+pub(crate) mod hosting;
 pub(crate) mod input;
 pub(crate) mod jobs;
+pub(crate) mod keyboard;
 pub(crate) mod look;
 pub(crate) mod no_key;
+pub(crate) mod notices;
 pub(crate) mod opening;
 pub(crate) mod queue;
 pub(crate) mod remember;
@@ -39,7 +43,7 @@ use crate::app::session_status::SessionStatus;
 use crate::app::settings::TerminalSettings;
 use crate::app::status_line::StatusLine;
 use crate::app::watching::Watching;
-use crate::commands::CommandState;
+use crate::commands::{CommandState, tasks};
 use crate::layers::{Layer as _, Layers};
 use crate::prompt::Prompt;
 use crate::render::cell::Cell;
@@ -62,8 +66,10 @@ use tokio::sync::mpsc;
 pub(crate) enum Leave {
     /// The user left.
     Asked,
-    /// SIGTERM or SIGHUP, or the terminal is gone.
+    /// SIGTERM.
     Terminated,
+    /// SIGHUP, or the terminal is gone.
+    HungUp,
     /// The session could not be opened: there is no API key.
     NoCredentials,
     /// The session could not be opened.
@@ -195,9 +201,19 @@ impl App {
                     self.draw();
                 }
             }
+            if self.exit.leave == Some(Leave::HungUp) && hosting::hung_up(self) {
+                self.exit.leave = None;
+                match self.read_again() {
+                    Ok(Some(again)) => inputs = again,
+                    Ok(None) => {}
+                    Err(_) => return Leave::HungUp,
+                }
+                continue;
+            }
             if let Some(leave) = self.exit.leave {
                 return leave;
             }
+            hosting::follow(self);
             let wake = self.next_wake(last_frame);
             tokio::select! {
                 biased;
@@ -209,14 +225,17 @@ impl App {
                         }
                         self.screen.changed_now();
                     }
-                    None => self.exit.leave = Some(Leave::Terminated),
+                    None => self.exit.leave = Some(Leave::HungUp),
                 },
                 _ = terminated.recv() => self.exit.leave = Some(Leave::Terminated),
-                _ = hung_up.recv() => self.exit.leave = Some(Leave::Terminated),
+                _ = hung_up.recv() => self.exit.leave = Some(Leave::HungUp),
                 _ = interrupted.recv() => self.input(Input::Key(Key::ctrl('c'))),
                 _ = resized.recv() => self.resize(),
                 _ = continued.recv() => self.continued(),
                 _ = stopped.recv() => self.suspend(),
+                request = hosting::next_request(self.engine.hosting.as_mut()) => {
+                    hosting::request(self, request);
+                }
                 found = self.jobs.next() => self.found(found),
                 event = next_event(&mut self.engine.events) => match event {
                     Some(event) => {
@@ -248,6 +267,10 @@ impl App {
             };
             at(last_frame.unwrap_or_else(Instant::now) + step);
         }
+        if !self.session.agents.is_empty() || tasks::follows(self) {
+            // The time that each has worked is shown, and output that is followed.
+            at(last_frame.unwrap_or_else(Instant::now) + Duration::from_secs(1));
+        }
         if let Some(due) = self.prompt.draft.due {
             at(due);
         }
@@ -260,7 +283,13 @@ impl App {
         if let Some(due) = self.alarms.idle {
             at(due);
         }
+        if let Some(due) = self.alarms.notices.due() {
+            at(due);
+        }
         if let Some(due) = self.settings.watching.as_ref().and_then(Watching::due) {
+            at(due);
+        }
+        if let Some(due) = hosting::due(self) {
             at(due);
         }
         wake
@@ -276,10 +305,15 @@ impl App {
             status_line::start(self);
         }
         self.alarms.expire(now);
+        self.alarms.notices.expire(now);
         if self.alarms.idle.is_some_and(|due| due <= now) {
             alarms::idle(self);
         }
         watching::read_when_due(self, now);
+        tasks::follow(self, now);
+        if hosting::due(self).is_some_and(|due| due <= now) {
+            self.exit.leave = Some(Leave::Asked);
+        }
         self.screen.dirty = true;
     }
 
@@ -299,8 +333,33 @@ impl App {
         self.screen.changed_now();
     }
 
+    /// Reads keys again after the terminal was replaced; `None` if that was never interrupted.
+    fn read_again(&mut self) -> std::io::Result<Option<mpsc::UnboundedReceiver<Input>>> {
+        if self
+            .screen
+            .reader
+            .as_ref()
+            .is_some_and(|it| !it.has_ended())
+        {
+            return Ok(None);
+        }
+        let (inputs, control) = terminal::start_reader()?;
+        self.screen.reader = Some(control);
+        Ok(Some(inputs))
+    }
+
+    /// Draws the whole alternate screen again, for a terminal that is not there yet.
+    pub(crate) fn reenter_full_screen(&mut self) {
+        self.transcript_stale();
+        terminal::alternate(true);
+    }
+
     /// Stops as Ctrl+Z does.
     pub(crate) fn suspend(&mut self) {
+        if self.engine.hosting.as_ref().is_some_and(|it| it.background) {
+            self.alarms.show("/bg leaves this session to itself");
+            return;
+        }
         if let Some(reader) = self.screen.reader.clone() {
             reader.pause();
             let clear = self.screen.inline.clear();
@@ -386,17 +445,22 @@ impl App {
     /// Draws what changed.
     pub(crate) fn draw(&mut self) {
         self.layers.seen();
+        agents::refresh(self);
         status_line::follow(self);
+        look::follow_progress(self);
         if self.screen.full.is_some() {
             self.draw_transcript();
             return;
+        }
+        if self.layers.dialog().is_none() {
+            self.alarms.notices.seen(Instant::now());
         }
         let before = std::mem::take(&mut self.screen.pending);
         let finished = self.conversation.take_finished();
         let frame = live::frame(self);
         let out = self.screen.inline.draw(&before, &finished, &frame);
         if !out.is_empty() && terminal::write(&out).is_err() {
-            self.exit.leave = Some(Leave::Terminated);
+            self.exit.leave = Some(Leave::HungUp);
         }
     }
 }

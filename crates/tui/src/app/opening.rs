@@ -3,7 +3,8 @@
 use crate::app::engine::Fallback;
 use crate::app::jobs::{JobResult, Report};
 use crate::app::{
-    App, Leave, away, no_key, queue, settings, shell, status_line, trust, watching, welcome,
+    App, Leave, away, keyboard, no_key, queue, settings, shell, status_line, trust, watching,
+    welcome,
 };
 use crate::commands::{diff, doctor, fewer_permission_prompts, mcp, plugin, resume, rewind, tasks};
 use crate::prompt::{completion, history};
@@ -22,6 +23,9 @@ impl App {
         let has_first_prompt = self.engine.first_prompt.is_some();
         self.prompt.restore_draft(&self.places, has_first_prompt);
         let _ = crate::terminal::ask_background();
+        if crate::app::look::knows_other_keys(&self.places.environment) {
+            crate::terminal::use_other_keys();
+        }
         self.jobs.start(&self.places, &self.engine.options);
         self.jobs.history(self.prompt.history.place());
         self.jobs.branch(&self.places.environment.cwd);
@@ -144,7 +148,10 @@ impl App {
                 }
             }
             JobResult::Trust(brings) => {
-                if brings.is_empty() {
+                let hidden = self.engine.starts_in_background();
+                // There is no user to ask; what the folder brings is left out.
+                self.engine.options.settings.restricted |= hidden && !brings.is_empty();
+                if brings.is_empty() || hidden {
                     self.open_or_pick();
                 } else {
                     trust::ask(self, &brings);
@@ -210,6 +217,9 @@ impl App {
             JobResult::PluginsChanged(said) => plugin::changed(self, said),
             JobResult::Prompts(prompts) => rewind::show_prompts(self, &prompts),
             JobResult::Rewound(result) => rewind::done(self, result),
+            JobResult::KeyboardWanted(id) => keyboard::wanted(self, &id),
+            JobResult::KeyboardChanged => keyboard::changed(self),
+            JobResult::Command(result) => crate::commands::results::finished(self, result),
             JobResult::Reported(Report::Done(text)) => self.remark(text),
             JobResult::Reported(Report::Failed(text)) => {
                 self.with_look(|conversation, look| {
@@ -253,10 +263,13 @@ impl App {
         let cost = opened.session.history().totals().cost_usd();
         self.session.spending =
             crate::app::spending::Spending::since(cost, self.settings.cost_threshold);
+        keyboard::serve(self, &opened.session);
         self.engine.handle = Some(opened.session);
         opened.events.for_people();
+        opened.events.with_agents();
         self.engine.events = Some(opened.events);
         self.exit.failure = None;
+        crate::app::hosting::opened(self, records);
         settings::plugins_loaded(self);
         if records.is_empty() {
             welcome::say(self);
@@ -274,6 +287,7 @@ impl App {
         self.set_title();
         status_line::soon(self);
         watching::start(self);
+        crate::commands::search::jump(self);
     }
 
     /// Names the window after the session, or its folder.
@@ -297,7 +311,7 @@ impl App {
             return;
         }
         self.exit.failure = Some(error.to_string());
-        if matches!(error, OpenError::NoCredentials) {
+        if matches!(error, OpenError::NoCredentials) && !self.engine.starts_in_background() {
             no_key::look(self);
             return;
         }

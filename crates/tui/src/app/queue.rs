@@ -61,6 +61,14 @@ impl Queue {
         });
     }
 
+    /// Adds a prompt of another client, which waits for nothing that was typed here.
+    pub(crate) fn add(&mut self, shown: &str, prompt: Prompt) {
+        self.push(shown, prompt, &[], false);
+        if let Some(last) = self.prompts.last_mut() {
+            last.after = 0;
+        }
+    }
+
     /// The prompts to send now: those that are not behind a held command, and of those that wait for the end
     /// of the turn the first, if nothing runs. They count as sent.
     fn ready_prompts(&mut self, busy: bool) -> Vec<Prompt> {

@@ -52,6 +52,13 @@ pub(crate) struct RunningAgent {
     pub(crate) last_tool: Option<String>,
     pub(crate) tokens: u64,
     pub(crate) calls: u64,
+    /// Dollars.
+    pub(crate) cost: f64,
+    /// Its type.
+    pub(crate) kind: String,
+    /// The agent that started it.
+    pub(crate) parent: Option<String>,
+    pub(crate) began: Instant,
     /// The color that its definition gives it.
     pub(crate) color: Option<String>,
 }
@@ -156,15 +163,16 @@ impl SessionStatus {
                 last_tool: None,
                 tokens: 0,
                 calls: 0,
+                cost: 0.0,
+                kind: String::new(),
+                parent: None,
+                began: Instant::now(),
                 color: None,
             });
         }
     }
 
-    /// The color that an agent's definition gives it.
-    pub(crate) fn color_agent(&mut self, id: &str, color: Option<String>) {
-        if let Some(agent) = self.agents.iter_mut().find(|agent| agent.id == id) {
-            agent.color = color;
-        }
+    pub(crate) fn agent_mut(&mut self, id: &str) -> Option<&mut RunningAgent> {
+        self.agents.iter_mut().find(|agent| agent.id == id)
     }
 }

@@ -59,12 +59,15 @@ const TERMINAL_KEYS: &[&str] = &[
     "theme",
     "editorMode",
     "prefersReducedMotion",
+    "terminalProgressBarEnabled",
+    "vimInsertModeRemaps",
     "spinnerTipsEnabled",
     "notifications",
     "promptSuggestions",
     "awaySummary",
     "verbose",
     "costThresholdUsd",
+    "onTerminalClose",
 ];
 
 impl TerminalSettings {
@@ -134,6 +137,15 @@ pub(crate) fn apply(app: &mut App, value: &Value) {
         Some("vim") => {}
         _ => app.prompt.vim = None,
     }
+    if let Some(vim) = &mut app.prompt.vim {
+        let remaps = value.get("vimInsertModeRemaps").and_then(Value::as_object);
+        let letters = remaps.into_iter().flat_map(|remaps| remaps.keys().cloned());
+        vim.set_remaps(letters.collect());
+    }
+    if let Some(hosting) = &mut app.engine.hosting {
+        hosting.ends_with_terminal = text("onTerminalClose") == Some("end");
+    }
+    app.look.shows_progress = switch("terminalProgressBarEnabled") != Some(false);
     app.look.reduced_motion = switch("prefersReducedMotion") == Some(true);
     app.look.tips = switch("spinnerTipsEnabled") != Some(false);
     let suggestions = app.places.environment.switch(Variable::PromptSuggestions);
@@ -244,19 +256,68 @@ pub(crate) fn loaded(app: &mut App, value: &Value, problems: Vec<String>) {
 
 #[cfg(test)]
 mod tests {
+    use super::{Vim, apply};
     use crate::app::App;
     use crate::render::live;
     use crate::render::markdown::Look;
     use crate::render::style::Line;
+    use lathe_settings::Environment;
     use serde_json::{Value, json};
     use std::time::{Duration, Instant};
+
+    #[test]
+    fn letters_leave_insert_mode_as_settings_say() {
+        let mut app = crate::render::view_tests::app(80, 24);
+        let settings = json!({"editorMode": "vim", "vimInsertModeRemaps": {"jj": "<Esc>"}});
+        apply(&mut app, &settings);
+        let press = |app: &mut App, text: &str| {
+            for key in crate::terminal::key::keys(text) {
+                app.input(crate::terminal::input::Input::Key(key));
+            }
+        };
+        press(&mut app, "aj");
+        let inserting = |app: &App| app.prompt.vim.as_ref().is_some_and(Vim::inserting);
+        assert!(inserting(&app));
+        press(&mut app, "j");
+        assert!(!inserting(&app));
+        assert_eq!(app.prompt.editor.text(), "a");
+        // A key between them makes them two letters.
+        press(&mut app, "Aj<left><right>j");
+        assert!(inserting(&app));
+        assert_eq!(app.prompt.editor.text(), "ajj");
+    }
+
+    #[test]
+    fn progress_is_shown_where_the_terminal_can_and_settings_allow_it() {
+        let mut app = crate::render::view_tests::app(80, 24);
+        let knows = |variables: &[(&str, &str)]| {
+            let variables = variables
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            crate::app::look::knows_progress(&Environment::of_variables(variables))
+        };
+        assert!(knows(&[
+            ("TERM_PROGRAM", "ghostty"),
+            ("TERM", "xterm-ghostty")
+        ]));
+        assert!(knows(&[("WT_SESSION", "x")]));
+        assert!(!knows(&[
+            ("TERM_PROGRAM", "ghostty"),
+            ("TERM", "tmux-256color")
+        ]));
+        assert!(!knows(&[("TERM_PROGRAM", "Apple_Terminal")]));
+        apply(&mut app, &json!({"terminalProgressBarEnabled": false}));
+        assert!(!app.look.shows_progress);
+        apply(&mut app, &json!({}));
+        assert!(app.look.shows_progress);
+    }
 
     #[test]
     fn hints_and_motion_are_as_settings_say() {
         let mut app = crate::render::view_tests::app(80, 24);
         app.session.turn.began = Instant::now().checked_sub(Duration::from_secs(13));
         let shown = |app: &mut App, settings: Value| {
-            super::apply(app, &settings);
+            apply(app, &settings);
             let look = Look {
                 theme: &app.look.theme,
                 columns: 80,

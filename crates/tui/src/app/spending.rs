@@ -107,6 +107,15 @@ pub(crate) fn answered(app: &mut App, value: &str) {
     }
 }
 
+/// An amount in dollars, with as many digits as it takes to see it.
+pub(crate) fn dollars(amount: f64) -> String {
+    if amount < 0.1 {
+        format!("${amount:.3}")
+    } else {
+        format!("${amount:.2}")
+    }
+}
+
 /// The cost, for the status line.
 pub(crate) fn fact(app: &App, cost: f64, theme: &Theme) -> (String, Style) {
     let spent = cost - app.session.spending.before;

@@ -92,6 +92,10 @@ pub(crate) fn start(app: &mut App) {
     };
     let folder = session.context().working_folder();
     let worktree = worktree_of(&folder);
+    let roots = session.permissions().roots().into_iter();
+    let added: Vec<_> = roots
+        .filter(|root| *root != app.places.environment.cwd)
+        .collect();
     let usage = session.context().usage();
     let totals = session.history().totals();
     // A sum of nothing is -0.0, which some readers show.
@@ -109,13 +113,14 @@ pub(crate) fn start(app: &mut App) {
         "hook_event_name": "Status",
         "session_id": session.session_id().to_string(),
         "transcript_path": session.transcript(),
-        "cwd": app.places.environment.cwd,
+        "cwd": folder,
         "model": {"id": app.session.model, "display_name": session.model().display_name()},
-        "workspace": {"current_dir": session.context().working_folder(), "project_dir": app.places.project},
+        "workspace": {"current_dir": folder, "project_dir": app.places.project, "added_dirs": added},
         "version": env!("CARGO_PKG_VERSION"),
         "session_name": app.session.title,
         "permission_mode": app.session.mode.name(),
-        "effort": {"level": session.model().effort()},
+        "effort": {"level": session.model().effort_level()},
+        "thinking": {"enabled": session.model().thinks()},
         "vim": app.prompt.vim.as_ref().map(|vim| serde_json::json!({"mode": vim.label()})),
         "agent": app.engine.options.extensions.agent.as_ref().map(|name| serde_json::json!({"name": name})),
         "worktree": worktree,

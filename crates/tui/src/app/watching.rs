@@ -7,6 +7,7 @@
 //! terminal then looks at the keys that concern it.
 
 use crate::app::jobs::JobResult;
+use crate::app::notices::{Notice, Priority};
 use crate::app::{App, settings};
 use crate::prompt::keymap::Keymap;
 use crate::render::theme_files;
@@ -133,7 +134,9 @@ pub(crate) fn read(app: &mut App, now: Contents) {
     if keys_differ {
         let (keymap, problems) = Keymap::load(&crate::prompt::keymap::files(&app.places));
         if problems.is_empty() {
-            app.remark("reloaded the key bindings");
+            let words = "reloaded the key bindings";
+            let notice = Notice::new("keys", Priority::Low, words);
+            app.alarms.notices.add(notice);
         }
         for problem in problems {
             app.warn(problem);

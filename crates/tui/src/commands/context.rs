@@ -20,10 +20,12 @@ pub(crate) fn run(app: &mut App) {
         tokens(usage.window.max(1)),
         usage.used() * 100 / usage.window.max(1)
     );
-    app.layers
-        .open(Page::new(Purpose::Reading, title, move |look| {
+    app.layers.open(
+        Page::new(Purpose::Context, title, move |look| {
             context_lines(&usage, look)
-        }));
+        })
+        .with_key('e', "edit the results"),
+    );
 }
 
 /// The window as a grid of cells of one percent each, and what they stand for.

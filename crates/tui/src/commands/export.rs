@@ -17,11 +17,7 @@ pub(crate) fn run(app: &mut App, arguments: &str) {
     } else {
         app.places.environment.resolve(arguments)
     };
-    let format = match target.extension().and_then(|extension| extension.to_str()) {
-        Some("json") => ExportFormat::Json,
-        Some("txt") => ExportFormat::Text,
-        _ => ExportFormat::Markdown,
-    };
+    let format = ExportFormat::of_file(&target);
     app.jobs.blocking(move || {
         let exported = lathe_session::store::info(&path)
             .ok_or_else(|| "the conversation is empty".to_owned())

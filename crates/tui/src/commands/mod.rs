@@ -6,6 +6,7 @@
 
 pub(crate) mod add_dir;
 pub(crate) mod agents;
+pub(crate) mod btw;
 pub(crate) mod clear;
 pub(crate) mod compact;
 pub(crate) mod config;
@@ -24,6 +25,7 @@ pub(crate) mod fork;
 pub(crate) mod help;
 pub(crate) mod hooks;
 pub(crate) mod ide;
+pub(crate) mod insights;
 pub(crate) mod keybindings;
 pub(crate) mod login;
 pub(crate) mod logout;
@@ -37,15 +39,19 @@ pub(crate) mod plan;
 pub(crate) mod plugin;
 pub(crate) mod queue;
 pub(crate) mod rename;
+pub(crate) mod results;
 pub(crate) mod resume;
 pub(crate) mod rewind;
+pub(crate) mod search;
 pub(crate) mod skills;
 pub(crate) mod status;
 pub(crate) mod statusline;
+pub(crate) mod surgery;
 pub(crate) mod tasks;
 pub(crate) mod theme;
 pub(crate) mod todos;
 pub(crate) mod tools;
+pub(crate) mod tree;
 pub(crate) mod vim;
 
 use crate::app::queue::submit_content;
@@ -73,6 +79,16 @@ pub(crate) struct CommandState {
     pub(crate) sessions: SessionList,
     /// The prompts that `/rewind` listed last, by record: what was said.
     pub(crate) prompts: HashMap<String, String>,
+    /// The prompts that `/tree` listed last.
+    pub(crate) tree: Vec<tree::Branch>,
+    /// The messages that a search found last, and what was searched for.
+    pub(crate) found: Vec<lathe_session::search::FoundSession>,
+    pub(crate) searched: String,
+    /// Texts of the message to show when its session is open, the most exact first.
+    pub(crate) jump: Vec<String>,
+    /// The results in the context as `/context` listed them last.
+    pub(crate) contents: surgery::Contents,
+    pub(crate) insights: Option<lathe_session::insights::Insights>,
     /// Rules that were proposed, with how often each would have helped.
     pub(crate) proposals: Vec<fewer_permission_prompts::Proposal>,
     /// MCP servers of the folder that the question about trust shows.
@@ -205,6 +221,8 @@ fn run_builtin(app: &mut App, command: BuiltinCommand, arguments: &str) {
     match command {
         C::AddDir => add_dir::run(app, arguments),
         C::Agents => agents::run(app),
+        C::Bg => crate::app::hosting::background(app),
+        C::Btw => btw::run(app, arguments),
         C::Clear => clear::run(app),
         C::Compact => compact::run(app, arguments),
         C::Config => config::run(app, arguments),
@@ -222,6 +240,7 @@ fn run_builtin(app: &mut App, command: BuiltinCommand, arguments: &str) {
         C::Help if arguments.is_empty() => help::run(app),
         C::Hooks => hooks::run(app),
         C::Ide => ide::run(app, arguments),
+        C::Insights => insights::run(app),
         C::Login => login::run(app),
         C::Logout => logout::run(app),
         C::Mcp => mcp::run(app, arguments),
@@ -243,10 +262,13 @@ fn run_builtin(app: &mut App, command: BuiltinCommand, arguments: &str) {
         C::Theme => theme::run(app, arguments),
         C::Todos => todos::run(app),
         C::Tools => tools::run(app),
+        C::Tree => tree::run(app),
         C::Vim => vim::run(app),
         C::Cd
         | C::Fallback
         | C::Help
+        | C::CodeReview
+        | C::Goal
         | C::Loop
         | C::Loops
         | C::ReleaseNotes
@@ -264,7 +286,15 @@ fn note(app: &App, command: BuiltinCommand, arguments: &str) {
     use BuiltinCommand as C;
     let leads_out = matches!(
         command,
-        C::Clear | C::Exit | C::Fork | C::Resume | C::Rewind | C::Compact
+        C::Bg
+            | C::Clear
+            | C::Exit
+            | C::Fork
+            | C::Resume
+            | C::Rewind
+            | C::Compact
+            | C::Tree
+            | C::Btw
     );
     if let Some(session) = &app.engine.handle
         && !leads_out

@@ -36,7 +36,7 @@ pub(crate) fn set(app: &mut App, mode: PermissionMode) {
         return;
     };
     match session.permissions().set_mode(mode) {
-        Ok(()) => app.session.mode = mode,
+        Ok(()) => app.mode_changed(mode),
         Err(error) => app.warn(error.to_string()),
     }
 }
@@ -47,7 +47,7 @@ pub(crate) fn cycle(app: &mut App) {
     };
     let mode = session.permissions().next_mode();
     match session.permissions().set_mode(mode) {
-        Ok(()) => app.session.mode = mode,
+        Ok(()) => app.mode_changed(mode),
         Err(error) => app.warn(error.to_string()),
     }
 }

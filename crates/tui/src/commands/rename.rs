@@ -16,6 +16,9 @@ pub(crate) fn set_title(app: &mut App, title: &str) {
     if let Some(session) = &app.engine.handle {
         session.history().rename(title);
         app.session.title = Some(title.to_owned());
+        if let Some(hosting) = &app.engine.hosting {
+            hosting.hub.set_title(title);
+        }
         app.set_title();
         app.remark("renamed the session");
     }

@@ -3,6 +3,7 @@
 
 use crate::app::App;
 use crate::app::jobs::JobResult;
+use crate::commands::search;
 use crate::layers::{Form, Item, Picker, Purpose};
 use crate::render::style::Line;
 use crate::render::text::ago;
@@ -144,7 +145,8 @@ impl SessionList {
                     "its branch"
                 },
             )
-            .with_key('r', "rename");
+            .with_key('r', "rename")
+            .with_key('s', "search the text");
         if let Some(selected) = &shown.selected {
             picker = picker.at(selected);
         }
@@ -200,6 +202,12 @@ pub(crate) fn show(app: &mut App) {
 
 /// A key in the list: other folders, one branch, another title.
 pub(crate) fn other_key(app: &mut App, id: &str, key: char) {
+    if key == 's' {
+        let typed = app.layers.shown::<Picker>().map(Picker::filter);
+        let typed = typed.unwrap_or_default().to_owned();
+        search::ask(app, &typed);
+        return;
+    }
     app.commands.sessions.selected = Some(id.to_owned());
     let info = app
         .commands
@@ -357,6 +365,7 @@ mod tests {
             cwd: None,
             path: PathBuf::from("/nowhere.jsonl"),
             forked_from: from.map(id),
+            moved: None,
         }
     }
 

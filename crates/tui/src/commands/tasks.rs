@@ -1,12 +1,13 @@
 //! `/tasks` lists agents and commands in the background.
 
-use crate::app::App;
 use crate::app::jobs::{JobResult, Report};
+use crate::app::{App, agents};
 use crate::layers::{Item, Page, Picker, Purpose};
-use crate::render::style::Line;
+use crate::render::style::{Line, Style};
 use crate::render::theme::Theme;
-use lathe_shell::run::BackgroundCommand;
+use lathe_shell::run::{BackgroundCommand, BackgroundStatus};
 use lathe_tools::host::AgentTask;
+use std::time::{Duration, Instant};
 
 /// Lists agents and commands that run, or ran, in the background.
 pub(crate) fn run(app: &mut App) {
@@ -30,31 +31,89 @@ pub(crate) fn list(app: &mut App, selected: Option<&str>) {
     app.layers.open(picker);
 }
 
-/// Shows the output of a task, from its end.
-pub(crate) fn show_output(app: &mut App, id: &str) {
+/// Opens an agent, or shows the output of a command.
+pub(crate) fn show(app: &mut App, id: &str) {
+    if !agents::open(app, id) {
+        show_output(app, id);
+    }
+}
+
+/// How often output that is looked at is read again.
+const FOLLOW: Duration = Duration::from_secs(1);
+
+/// Whether output of a task is looked at that may grow.
+pub(crate) fn follows(app: &App) -> bool {
+    let Some(Purpose::TaskOutput { id }) = app.layers.purpose() else {
+        return false;
+    };
     let Some(session) = &app.engine.handle else {
+        return false;
+    };
+    let commands = session.tasks().commands();
+    let command = commands.iter().find(|command| command.id.as_str() == id);
+    command.is_some_and(|command| command.status == BackgroundStatus::Running)
+}
+
+/// Reads output that is looked at again.
+pub(crate) fn follow(app: &mut App, now: Instant) {
+    if !follows(app) {
+        return;
+    }
+    let Some(Purpose::TaskOutput { id }) = app.layers.purpose().cloned() else {
         return;
     };
-    let mut lines: Vec<Line> = match session.tasks().output(id, 200_000) {
-        Ok((text, _, _)) => crate::render::text::terminal_lines(text.trim_end())
-            .into_iter()
-            .map(Line::plain)
-            .collect(),
-        // A task without output has no file yet; one that is gone is reported.
-        Err(error) => vec![Line::styled(
-            crate::render::text::clean(&error.to_string()),
-            app.look.theme.muted,
-        )],
-    };
-    if lines.is_empty() {
-        lines.push(Line::styled("  nothing yet", app.look.theme.muted));
+    let lines = output_lines(app, &id);
+    if let Some(page) = app.layers.shown_mut::<Page>()
+        && page.is_older_than(now, FOLLOW)
+    {
+        page.replace(lines, now);
     }
+}
+
+/// Shows the output of a task, from its end.
+pub(crate) fn show_output(app: &mut App, id: &str) {
+    if app.engine.handle.is_none() {
+        return;
+    }
+    let lines = output_lines(app, id);
     let purpose = Purpose::TaskOutput { id: id.to_owned() };
     let page = Page::of_lines(purpose, format!("Output of {id}"), lines)
         .with_key('r', "read again")
         .with_key('x', "stop")
         .at_the_end();
     app.layers.open(page);
+}
+
+fn output_lines(app: &App, id: &str) -> Vec<Line> {
+    let muted = app.look.theme.muted;
+    let output = app.engine.handle.as_ref();
+    let output = output.map(|session| session.tasks().output(id, 200_000));
+    let lines: Vec<Line> = match output {
+        Some(Ok((text, _, _))) => crate::render::ansi::lines(text.trim_end(), Style::PLAIN),
+        // A task without output has no file yet; one that is gone is reported.
+        Some(Err(error)) => vec![Line::styled(
+            crate::render::text::clean(&error.to_string()),
+            muted,
+        )],
+        None => Vec::new(),
+    };
+    if lines.iter().all(|line| line.spans.is_empty()) {
+        return vec![Line::styled("  nothing yet", muted)];
+    }
+    lines
+}
+
+/// Stops an agent that is shown.
+pub(crate) fn stop_agent(app: &App, id: &str) {
+    let Some(session) = &app.engine.handle else {
+        return;
+    };
+    let stop = session.tasks().stop_later(id);
+    let stopped = id.to_owned();
+    app.jobs.task(async move {
+        let stopped = stop.await.map(|()| format!("{stopped} was stopped"));
+        Some(JobResult::Stopped(stopped.into()))
+    });
 }
 
 /// Stops a command or an agent in the background, and shows what still runs.
@@ -109,11 +168,15 @@ pub(crate) fn tasks_picker(
                 agent.id.to_string(),
                 agent.status.word().to_owned(),
                 agent.agent_type.clone(),
+                crate::render::text::duration(Duration::from_millis(agent.usage.duration_ms)),
                 format!(
                     "{} tokens",
                     crate::render::text::tokens(agent.usage.total_tokens)
                 ),
             ];
+            if agent.cost_usd > 0.0 {
+                facts.push(crate::app::spending::dollars(agent.cost_usd));
+            }
             facts.extend(agent.last_tool.clone());
             let mut item = Item::new(
                 agent.id.to_string(),
@@ -150,7 +213,7 @@ pub(crate) fn tasks_picker(
     }));
     Picker::new(Purpose::Tasks, "In the background", items)
         .explained(vec![Line::styled(
-            "Enter shows the output. ctrl+x ctrl+k in the prompt stops all agents.",
+            "Enter opens an agent or shows the output of a command. ctrl+x ctrl+k in the prompt stops all agents.",
             theme.muted,
         )])
         .with_key('x', "stop")

@@ -1,10 +1,12 @@
 //! The diff viewer: the files that changed, and one of them at a time.
 //!
 //! Tab goes between what changed since the last commit and what the session changed. In the list Enter
-//! or → opens a file, in a file ← → go to the ones beside it; Esc goes back to the list, then out.
+//! or → opens a file, in a file ← → go to the ones beside it; Esc goes back to the list, then out. `r` reviews a file
+//! hunk by hunk.
 
+use super::review::{Review, Reviewed};
 use super::{Layer, Outcome, Purpose};
-use crate::commands::diff::changes::{ChangedFile, Changes};
+use crate::commands::diff::changes::{self, ChangedFile, Changes};
 use crate::render::diff;
 use crate::render::markdown::Look;
 use crate::render::style::{Line, Style};
@@ -12,7 +14,7 @@ use crate::render::text::{clean, counted, truncate, truncate_line, width, wrap};
 use crate::terminal::inline_screen::Cursor;
 use crate::terminal::key::{Code, Key};
 use std::cell::{Cell, RefCell};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Lines of one file that are shown.
 const MOST_LINES: usize = 20_000;
@@ -29,7 +31,6 @@ struct Side {
 type Made = ((usize, usize, usize, String), Vec<Line>);
 
 /// The diff viewer.
-#[derive(Debug)]
 pub(crate) struct ChangesDialog {
     sides: [Side; 2],
     side: usize,
@@ -39,6 +40,25 @@ pub(crate) struct ChangesDialog {
     made: RefCell<Option<Made>>,
     /// How many lines there were and how many had room when it was last shown.
     seen: Cell<(usize, usize)>,
+    /// The file that is reviewed, with its text as it was read.
+    review: Option<(Review, ReviewedFile)>,
+    /// Why a file can't be reviewed.
+    problem: Option<&'static str>,
+}
+
+/// The result of the review of a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ReviewedFile {
+    pub(crate) path: String,
+    pub(crate) file: PathBuf,
+    /// Its text when the review began.
+    pub(crate) read: String,
+    /// The text that it is to have.
+    pub(crate) text: String,
+    /// The words for the model.
+    pub(crate) report: String,
+    /// Whether it was not there before the change.
+    pub(crate) is_new: bool,
 }
 
 impl ChangesDialog {
@@ -65,11 +85,64 @@ impl ChangesDialog {
             top: 0,
             made: RefCell::new(None),
             seen: Cell::new((0, 1)),
+            review: None,
+            problem: None,
         }
     }
 
     fn files(&self) -> &[ChangedFile] {
         self.sides[self.side].changes.as_deref().unwrap_or_default()
+    }
+
+    /// Opens the review of the selected file.
+    fn open_review(&mut self) {
+        let Some(file) = self.files().get(self.selected) else {
+            return;
+        };
+        let now = std::fs::read_to_string(&file.file);
+        let before = now
+            .as_ref()
+            .ok()
+            .and_then(|now| changes::before(now, &file.hunks));
+        let review = now.ok().zip(before).and_then(|(now, before)| {
+            let review = Review::of_made(&file.path, before, &now)?;
+            let reviewed = ReviewedFile {
+                path: file.path.clone(),
+                file: file.file.clone(),
+                read: now,
+                is_new: file.note.as_deref() == Some("new"),
+                ..ReviewedFile::default()
+            };
+            Some((review, reviewed))
+        });
+        self.problem = review
+            .is_none()
+            .then_some("it can't be reviewed: it is gone, is no text, or changed meanwhile");
+        self.review = review;
+    }
+
+    fn review_key(&mut self, key: Key) -> Outcome {
+        let Some((review, reviewed)) = &mut self.review else {
+            return Outcome::Stay;
+        };
+        match review.key(key) {
+            Reviewed::Stay => return Outcome::Stay,
+            Reviewed::Done if !review.is_untouched() => {
+                reviewed.text = review.merged();
+                reviewed.report = review.report();
+                return Outcome::Other {
+                    value: String::new(),
+                    key: 'r',
+                };
+            }
+            Reviewed::Back | Reviewed::Done => self.review = None,
+        }
+        Outcome::Stay
+    }
+
+    /// The result of a review that is done.
+    pub(crate) fn take_reviewed(&mut self) -> Option<ReviewedFile> {
+        self.review.take().map(|(_, reviewed)| reviewed)
     }
 
     /// Continues by some files, round and round.
@@ -139,6 +212,7 @@ impl ChangesDialog {
         let mut hint = Vec::new();
         if !files.is_empty() {
             hint.push("enter open".to_owned());
+            hint.push("r review".to_owned());
         }
         hint.push("esc back".to_owned());
         hint.push(format!("tab {other}"));
@@ -164,22 +238,23 @@ impl ChangesDialog {
         let top = self.top.min(lines.len().saturating_sub(room));
         let count = lines.len();
         out.extend(lines.into_iter().skip(top).take(room));
-        let mut hint = vec!["esc list".to_owned()];
+        let mut hint = vec!["esc list".to_owned(), "r review".to_owned()];
         let files = self.files().len();
         if files > 1 {
             hint.push(format!("← → file {}/{files}", self.selected + 1));
         }
         if count > room {
             hint.push(format!(
-                "↑↓ space b g G · {}–{} of {count}",
+                "↑↓ {}–{} of {count}",
                 top + 1,
                 (top + room).min(count)
             ));
         }
-        out.push(Line::styled(
-            truncate(&hint.join(" · "), look.columns),
-            theme.muted,
-        ));
+        let (words, style) = match self.problem {
+            Some(problem) => (problem.to_owned(), theme.warning),
+            None => (hint.join(" · "), theme.muted),
+        };
+        out.push(Line::styled(truncate(&words, look.columns), style));
         out
     }
 
@@ -207,7 +282,17 @@ impl ChangesDialog {
 }
 
 impl Layer for ChangesDialog {
+    fn paste(&mut self, text: &str) {
+        if let Some((review, _)) = &mut self.review {
+            review.paste(text);
+        }
+    }
+
     fn key(&mut self, key: Key) -> Outcome {
+        if self.review.is_some() {
+            return self.review_key(key);
+        }
+        self.problem = None;
         let count = self.files().len();
         let (lines, room) = self.seen.get();
         let last = lines.saturating_sub(room);
@@ -218,6 +303,10 @@ impl Layer for ChangesDialog {
                 self.side = 1 - self.side;
                 self.selected = 0;
                 self.open = false;
+            }
+            Code::Char('r') if count > 0 => {
+                self.open = true;
+                self.open_review();
             }
             Code::Right | Code::Char('n' | 'l') if self.open => self.turn(1),
             Code::Left | Code::Char('p' | 'h') if self.open => self.turn(count.saturating_sub(1)),
@@ -258,6 +347,9 @@ impl Layer for ChangesDialog {
     }
 
     fn view(&self, look: Look<'_>, rows: usize) -> (Vec<Line>, Cursor) {
+        if let Some((review, _)) = &self.review {
+            return review.view(look, rows);
+        }
         let lines = match self.files().get(self.selected) {
             Some(file) if self.open => self.file(file, look, rows),
             _ => self.list(look, rows),
@@ -266,7 +358,7 @@ impl Layer for ChangesDialog {
     }
 
     fn purpose(&self) -> Option<&Purpose> {
-        Some(&Purpose::Reading)
+        Some(&Purpose::Changes)
     }
 }
 
@@ -299,6 +391,7 @@ mod tests {
         let text: String = (1..=lines).map(|n| format!("{path} {n}\n")).collect();
         ChangedFile {
             path: path.to_owned(),
+            file: PathBuf::from(path),
             hunks: diff::hunks("", &text),
             note: None,
         }

@@ -7,15 +7,18 @@
 //! A layer is a small state machine: it takes keys and gives lines. The meaning of its answer is decided by the
 //! app ([`Outcome`], [`Purpose`]).
 
+pub(crate) mod agent;
 pub(crate) mod changes;
 pub(crate) mod elicitation;
 pub(crate) mod form;
 pub(crate) mod help;
+pub(crate) mod keyboard;
 pub(crate) mod page;
 pub(crate) mod permission;
 pub(crate) mod picker;
 pub(crate) mod plan;
 pub(crate) mod question;
+pub(crate) mod review;
 mod stack;
 pub(crate) mod transcript;
 #[cfg(test)]
@@ -116,6 +119,23 @@ pub(crate) enum Purpose {
         folder: PathBuf,
     },
     Queue,
+    /// The branches of the session.
+    Tree,
+    /// A name for a place in the tree.
+    TreeLabel {
+        id: String,
+    },
+    /// Words to search for in all sessions.
+    SearchText,
+    /// The messages that were found.
+    Found,
+    /// How full the window is.
+    Context,
+    /// The results in the context.
+    Contents,
+    Insights,
+    /// The changed files.
+    Changes,
     RewindTo,
     RewindWhat {
         to: String,
@@ -145,6 +165,10 @@ pub(crate) enum Purpose {
     /// A model of a local server.
     LocalModel,
     Tasks,
+    /// An agent at work.
+    Agent {
+        id: String,
+    },
     Mcp,
     Agents,
     Skills,

@@ -9,6 +9,7 @@ use crate::render::text::{truncate, wrap, wrap_below};
 use crate::terminal::inline_screen::Cursor;
 use crate::terminal::key::{Code, Key};
 use std::cell::Cell;
+use std::time::{Duration, Instant};
 
 /// Makes the lines of a page.
 type Render = Box<dyn Fn(Look<'_>) -> Vec<Line> + Send>;
@@ -23,6 +24,8 @@ pub(crate) struct Page {
     extra: Vec<(char, &'static str)>,
     /// How many lines there were and how many had room when it was last shown.
     seen: Cell<(usize, usize)>,
+    /// When the lines were made.
+    made: Instant,
 }
 
 impl std::fmt::Debug for Page {
@@ -48,17 +51,28 @@ impl Page {
             top: 0,
             extra: Vec::new(),
             seen: Cell::new((0, 1)),
+            made: Instant::now(),
         }
     }
 
     /// A page of lines that are wrapped to the width.
     pub(crate) fn of_lines(purpose: Purpose, title: impl Into<String>, lines: Vec<Line>) -> Self {
-        Self::new(purpose, title, move |look| {
-            lines
-                .iter()
-                .flat_map(|line| wrap_below(line, look.columns))
-                .collect()
-        })
+        Self::new(purpose, title, wrapped(lines))
+    }
+
+    /// Whether the lines were made longer ago than this.
+    pub(crate) fn is_older_than(&self, now: Instant, age: Duration) -> bool {
+        now.saturating_duration_since(self.made) >= age
+    }
+
+    /// Shows other lines. At the end, what comes is followed.
+    pub(crate) fn replace(&mut self, lines: Vec<Line>, now: Instant) {
+        let (count, room) = self.seen.get();
+        if self.top >= count.saturating_sub(room) {
+            self.top = usize::MAX;
+        }
+        self.render = Box::new(wrapped(lines));
+        self.made = now;
     }
 
     /// A page of Markdown.
@@ -81,6 +95,16 @@ impl Page {
     pub(crate) fn at_the_end(mut self) -> Self {
         self.top = usize::MAX;
         self
+    }
+}
+
+/// The lines, wrapped to the width at hand.
+fn wrapped(lines: Vec<Line>) -> impl Fn(Look<'_>) -> Vec<Line> + Send + 'static {
+    move |look| {
+        lines
+            .iter()
+            .flat_map(|line| wrap_below(line, look.columns))
+            .collect()
     }
 }
 

@@ -127,6 +127,15 @@ impl Picker {
             .collect()
     }
 
+    /// The text that filters the list.
+    pub(crate) fn filter(&self) -> &str {
+        &self.filter
+    }
+
+    fn resumes(&self) -> bool {
+        self.purpose == Purpose::Resume
+    }
+
     /// The selected item's value, for a live preview.
     pub(crate) fn selected(&self) -> Option<String> {
         self.visible()
@@ -222,11 +231,10 @@ impl Layer for Picker {
                 if (key.ctrl || !self.filterable)
                     && self.extra.iter().any(|(extra, _)| *extra == c) =>
             {
-                if let Some(item) = self.visible().get(self.selected) {
-                    return Outcome::Other {
-                        value: item.value.clone(),
-                        key: c,
-                    };
+                let value = self.selected();
+                // What nothing fits in a list may still be found elsewhere.
+                if let Some(value) = value.or_else(|| self.resumes().then(String::new)) {
+                    return Outcome::Other { value, key: c };
                 }
             }
             Code::Backspace => {

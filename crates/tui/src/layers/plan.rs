@@ -2,12 +2,13 @@
 
 use super::form::{edit, field};
 use super::permission::{PermissionAnswer, deny_with};
+use super::review::{Review, Reviewed};
 use super::{Layer, Level, Outcome};
 use crate::prompt::editor::Editor;
 use crate::prompt::keymap::Keymap;
 use crate::render::markdown::{self, Look};
 use crate::render::style::{Line, Style};
-use crate::render::text::{clean, more_lines, wrap};
+use crate::render::text::{clean, counted, more_lines, wrap};
 use crate::terminal::inline_screen::Cursor;
 use crate::terminal::key::{Code, Key};
 use lathe_protocol::ids::RequestId;
@@ -15,8 +16,16 @@ use lathe_protocol::permission::{PermissionMode, PermissionReply, PermissionRequ
 use lathe_tools::plan_mode::{self, MODES_AFTER};
 use std::sync::Arc;
 
+/// The row that starts again with the plan alone, and the last one.
+const START_FRESH: usize = MODES_AFTER.len();
+const KEEP_PLANNING: usize = START_FRESH + 1;
+
 /// The message to the model when the dialog is closed without an answer.
 pub(super) const NOT_YET: &str = "The user doesn't agree with the plan yet. Plan mode is still on. Stop and wait for their next message.";
+
+/// The message to the model when the user starts again with the plan alone.
+pub(super) const FRESH: &str =
+    "The user accepts the plan and starts a new conversation with it. Stop here.";
 
 /// A plan to be approved.
 pub(crate) struct PlanDialog {
@@ -26,6 +35,10 @@ pub(crate) struct PlanDialog {
     selected: usize,
     feedback: Editor,
     keymap: Keymap,
+    /// The plan part by part, while it is reviewed.
+    review: Option<Review>,
+    /// The words of a review that is done, and what they are about.
+    reviewed: Option<(String, String)>,
 }
 
 impl PlanDialog {
@@ -39,6 +52,8 @@ impl PlanDialog {
             selected: 0,
             feedback: Editor::default(),
             keymap: Keymap::default(),
+            review: None,
+            reviewed: None,
         })
     }
 
@@ -53,18 +68,65 @@ impl PlanDialog {
     }
 
     fn typing(&self) -> bool {
-        self.selected == MODES_AFTER.len()
+        self.selected == KEEP_PLANNING
+    }
+
+    /// Whether the user starts again with the plan alone.
+    pub(crate) fn starts_fresh(&self) -> bool {
+        self.selected == START_FRESH
     }
 
     fn decide(&self) -> Outcome {
+        if self.starts_fresh() {
+            return deny_with(FRESH, true);
+        }
         let reply = match MODES_AFTER.get(self.selected) {
             Some(mode) => self.approve(*mode),
-            None => plan_mode::keep_planning(self.feedback.text()),
+            None => {
+                let report = self.reviewed.as_ref().map_or("", |(report, _)| report);
+                let words = format!("{}\n{report}", self.feedback.text());
+                plan_mode::keep_planning(words.trim())
+            }
         };
+        let comment = self.reviewed.as_ref().map(|(report, _)| report.clone());
         Outcome::Answered(PermissionAnswer {
             reply,
-            comment: None,
+            comment: comment.filter(|_| !self.typing()),
         })
+    }
+
+    fn review_key(&mut self, key: Key) -> Outcome {
+        let Some(review) = &mut self.review else {
+            return Outcome::Stay;
+        };
+        match review.key(key) {
+            Reviewed::Stay => return Outcome::Stay,
+            Reviewed::Back => {}
+            Reviewed::Done => {
+                let (rejected, edited, comments) = review.counts();
+                let counts = [
+                    (rejected, "rejected part"),
+                    (edited, "edited part"),
+                    (comments, "comment"),
+                ];
+                let words = counts.iter().filter(|(count, _)| *count > 0);
+                let words: Vec<String> = words.map(|(count, what)| counted(*count, what)).collect();
+                if !words.is_empty() {
+                    self.plan = review.merged();
+                    let mut report = review.report();
+                    if let Some((before, _)) = &self.reviewed {
+                        report = format!("{before}\n{report}");
+                    }
+                    self.reviewed = Some((report, words.join(", ")));
+                    if comments > 0 {
+                        // Who comments wants an answer first.
+                        self.selected = KEEP_PLANNING;
+                    }
+                }
+            }
+        }
+        self.review = None;
+        Outcome::Stay
     }
 
     /// Yes, with the plan as the user changed it, if they did.
@@ -119,7 +181,7 @@ impl PlanDialog {
         let theme = look.theme;
         let mut out = vec![Line::empty()];
         let mut cursor = Cursor::default();
-        for index in 0..=MODES_AFTER.len() {
+        for index in 0..=KEEP_PLANNING {
             let here = index == self.selected;
             let style = if here { theme.selected } else { Style::PLAIN };
             let mut line = if here {
@@ -130,6 +192,11 @@ impl PlanDialog {
             line.push(format!("{}. ", index + 1), theme.muted);
             if let Some(mode) = MODES_AFTER.get(index) {
                 line.push(words(*mode), style);
+                out.extend(wrap(&line, look.columns, 5));
+                continue;
+            }
+            if index == START_FRESH {
+                line.push("Yes, in a new conversation with the plan alone", style);
                 out.extend(wrap(&line, look.columns, 5));
                 continue;
             }
@@ -148,10 +215,14 @@ impl PlanDialog {
             }
             out.push(crate::render::text::truncate_line(&line, look.columns));
         }
+        if let Some((_, words)) = &self.reviewed {
+            let words = format!("Your review goes along: {words}");
+            out.extend(wrap(&Line::styled(words, theme.accent), look.columns, 0));
+        }
         let hint = if self.typing() {
             "say what to change · enter send · esc stop"
         } else {
-            "enter choose · ctrl+g edit the plan · esc stop"
+            "enter choose · h review by part · ctrl+g edit the plan · esc stop"
         };
         out.extend(wrap(&Line::styled(hint, theme.muted), look.columns, 0));
         (out, cursor)
@@ -164,13 +235,18 @@ impl Layer for PlanDialog {
     }
 
     fn paste(&mut self, text: &str) {
-        if self.typing() {
+        if let Some(review) = &mut self.review {
+            review.paste(text);
+        } else if self.typing() {
             self.feedback.insert(text);
         }
     }
 
     fn key(&mut self, key: Key) -> Outcome {
-        let rows = MODES_AFTER.len() + 1;
+        if self.review.is_some() {
+            return self.review_key(key);
+        }
+        let rows = KEEP_PLANNING + 1;
         match key.code {
             Code::Esc => {
                 return deny_with(NOT_YET, true);
@@ -179,7 +255,10 @@ impl Layer for PlanDialog {
             Code::Down => self.selected = (self.selected + 1) % rows,
             Code::Enter => return self.decide(),
             _ if self.typing() => edit(&mut self.feedback, &self.keymap, key),
-            Code::Char('n') if !key.ctrl && !key.alt => self.selected = MODES_AFTER.len(),
+            Code::Char('n') if !key.ctrl && !key.alt => self.selected = KEEP_PLANNING,
+            Code::Char('h' | 'c') if !key.ctrl && !key.alt => {
+                self.review = Review::of_plan(&self.plan);
+            }
             Code::Char(c) if !key.ctrl && !key.alt => {
                 let row = match c {
                     'y' => Some(0),
@@ -200,6 +279,9 @@ impl Layer for PlanDialog {
     }
 
     fn view(&self, look: Look<'_>, rows: usize) -> (Vec<Line>, Cursor) {
+        if let Some(review) = &self.review {
+            return review.view(look, rows);
+        }
         let theme = look.theme;
         let (answers, mut cursor) = self.answers(look);
         let mut out = vec![Line::styled("Go ahead with this plan?", theme.heading)];
@@ -293,7 +375,7 @@ mod tests {
 
     #[test]
     fn feedback_goes_to_the_model() {
-        for pressed in ["nsmaller\n", "<up>smaller\n", "4smaller\n"] {
+        for pressed in ["nsmaller\n", "<up>smaller\n", "5smaller\n"] {
             let PermissionReply::Deny {
                 message, interrupt, ..
             } = press(&mut dialog(), pressed)

@@ -400,8 +400,9 @@ impl Layer for QuestionDialog {
             look.columns,
             0,
         ));
-        if self.request.agent_id.is_some() {
-            out.push(Line::styled("asked by a sub-agent", theme.muted));
+        if let Some(agent) = &self.request.agent {
+            let words = format!("asked by {}", clean(&agent.line()).replace('\n', " "));
+            out.extend(wrap(&Line::styled(words, theme.muted), look.columns, 0));
         }
         out.push(Line::empty());
         let mut cursor = Cursor::default();

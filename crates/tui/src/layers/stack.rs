@@ -207,6 +207,11 @@ impl Layers {
         self.stack.retain(|layer| layer.request_id() != Some(id));
     }
 
+    /// How many questions come after the one that is shown.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
     pub(crate) fn forget_questions(&mut self) {
         self.waiting.clear();
     }

@@ -27,6 +27,8 @@ pub(crate) struct Transcript {
     at_match: Option<usize>,
     message: Option<String>,
     stale: bool,
+    /// Texts to go to when the lines are there, the most exact first.
+    wanted: Vec<String>,
     /// How many lines fit when it was last shown.
     page: Cell<usize>,
 }
@@ -46,6 +48,7 @@ impl Transcript {
             at_match: None,
             message: None,
             stale: true,
+            wanted: Vec::new(),
             page: Cell::new(1),
         }
     }
@@ -106,6 +109,25 @@ impl Transcript {
         self.texts.truncate(self.finished.min(self.texts.len()));
         for line in &self.lines[self.texts.len()..] {
             self.texts.push(line.text().to_lowercase());
+        }
+        self.find_wanted();
+    }
+
+    /// Goes to the first of these texts that there is, as soon as the lines are made.
+    pub(crate) fn look_for(&mut self, texts: Vec<String>) {
+        self.wanted = texts;
+    }
+
+    fn find_wanted(&mut self) {
+        for text in std::mem::take(&mut self.wanted) {
+            let needle = text.to_lowercase();
+            if self.texts.iter().any(|line| line.contains(&needle)) {
+                self.search = text;
+                self.at_match = None;
+                self.top = 0;
+                self.find(true);
+                return;
+            }
         }
     }
 

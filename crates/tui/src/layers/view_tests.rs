@@ -4,7 +4,9 @@
 use crate::app::App;
 use crate::commands::diff::changes::ChangedFile;
 use crate::commands::diff::changes::ChangesError;
+use crate::layers::agent::AgentView;
 use crate::layers::{ChangesDialog, Form, Layer, Page, Picker, Purpose};
+use crate::render::style::Line;
 use crate::render::view_tests::frame;
 use crate::terminal::key::keys;
 use lathe_doctor::{Diagnosis, Finding, Severity};
@@ -40,6 +42,133 @@ fn opened(app: &mut App, mut dialog: impl Layer, pressed: &str) {
     app.layers.open(dialog);
 }
 
+/// A session with a branch that was left.
+fn branches() -> Vec<crate::commands::tree::Branch> {
+    let branch = |text: &str, depth, is_current, label: Option<&str>| {
+        let id = lathe_protocol::ids::RecordId::random();
+        crate::commands::tree::Branch {
+            node: lathe_session::tree::TreeNode {
+                id,
+                parent: None,
+                depth,
+                text: text.to_owned(),
+                timestamp: "2026-01-01T00:00:00.000Z".to_owned(),
+                label: label.map(str::to_owned),
+                end: id,
+                is_current,
+                usages: Vec::new(),
+            },
+            dollars: 0.42,
+        }
+    };
+    vec![
+        branch("Fix the parser", 0, true, None),
+        branch(
+            "Use a table instead of the long match",
+            1,
+            false,
+            Some("table"),
+        ),
+        branch("and measure it", 1, false, None),
+        branch("Keep the match, split it into functions", 0, true, None),
+    ]
+}
+
+fn found() -> lathe_session::search::FoundSession {
+    let hit = |who: &str, snippet: &str| lathe_session::search::Hit {
+        record: lathe_protocol::ids::RecordId::random(),
+        who: who.to_owned(),
+        timestamp: "2026-01-01T00:00:00.000Z".to_owned(),
+        snippet: snippet.to_owned(),
+    };
+    lathe_session::search::FoundSession {
+        info: session("Why does the parser fail on quoted names?"),
+        hits: vec![
+            hit("you", "Why does the parser fail on quoted names?"),
+            hit("Bash", "cargo test -p parser -- quoted"),
+            hit(
+                "model",
+                "…so the parser never sees the closing quote, because the lexer…",
+            ),
+        ],
+        more: true,
+    }
+}
+
+fn session(title: &str) -> SessionInfo {
+    SessionInfo {
+        id: "00000000-0000-4000-8000-000000000001".parse().unwrap(),
+        title: Some(title.to_owned()),
+        custom_title: None,
+        first_prompt: None,
+        tag: Some("parser".to_owned()),
+        branch: Some("main".to_owned()),
+        messages: Some(12),
+        size: 1,
+        created: None,
+        modified: "2026-01-02T00:00:00Z".parse().unwrap(),
+        cwd: Some("/work/project".into()),
+        path: PathBuf::from("/nowhere.jsonl"),
+        forked_from: None,
+        moved: None,
+    }
+}
+
+fn results() -> crate::commands::surgery::Contents {
+    let item =
+        |id: &str, tool: &str, about: &str, turn, bytes| lathe_session::contents::ContextItem {
+            id: id.into(),
+            tool: tool.to_owned(),
+            about: about.to_owned(),
+            turn,
+            text: Some("fn main() {}\n".to_owned()),
+            bytes,
+            replacement: None,
+            is_pinned: false,
+        };
+    let mut items = vec![
+        item("t1", "Read", "src/parser.rs", 1, 48_000),
+        item("t2", "Bash", "cargo test --workspace", 1, 20_000),
+        item("t3", "Read", "src/lexer.rs", 2, 4_000),
+    ];
+    items[1].replacement = Some("gone".to_owned());
+    items[2].is_pinned = true;
+    crate::commands::surgery::Contents {
+        items,
+        edits: 1,
+        used: 90_000,
+        prices: Some((0.5, 6.25)),
+    }
+}
+
+fn insights() -> lathe_session::insights::Insights {
+    let amount = |dollars: f64| lathe_session::insights::Amount {
+        input: 1_200_000,
+        output: 34_000,
+        dollars,
+        is_partly_unpriced: false,
+    };
+    let mut insights = lathe_session::insights::Insights {
+        sessions: 7,
+        prompts: 31,
+        total: amount(12.5),
+        ..Default::default()
+    };
+    for (day, dollars) in [("2026-01-01", 2.5), ("2026-01-02", 10.0)] {
+        insights.days.insert(day.to_owned(), amount(dollars));
+    }
+    insights
+        .models
+        .insert("claude-opus-5-5".to_owned(), amount(12.5));
+    insights
+        .projects
+        .insert("/work/project".to_owned(), amount(12.5));
+    insights.tools.insert("Read".to_owned(), 120);
+    insights.tools.insert("Bash".to_owned(), 48);
+    insights.skills.insert("review".to_owned(), 3);
+    insights
+}
+
 fn picker(name: &str, rows: usize, make: impl Fn(&App) -> Picker) {
     frame(name, rows, |app| {
         let picker = make(app);
@@ -49,6 +178,7 @@ fn picker(name: &str, rows: usize, make: impl Fn(&App) -> Picker) {
 
 fn changed(path: &str, old: &str, new: &str, note: Option<&str>) -> ChangedFile {
     ChangedFile {
+        file: PathBuf::from(path),
         path: path.to_owned(),
         hunks: crate::render::diff::hunks(old, new),
         note: note.map(str::to_owned),
@@ -216,6 +346,9 @@ fn what_runs_in_the_background() {
         output_file: PathBuf::from("/nowhere/at/all"),
         worktree: None,
         last_tool: Some("Grep".to_owned()),
+        tool_use_id: None,
+        parent: None,
+        cost_usd: 0.031,
     };
     let done = AgentTask {
         status: AgentStatus::Completed,
@@ -237,6 +370,19 @@ fn what_runs_in_the_background() {
         in_sandbox: false,
         is_kept: false,
     };
+    frame("agent", 24, |app| {
+        let color = crate::app::agents::color(None, 0);
+        let mut view = AgentView::new(agent.clone(), (1, 2), color);
+        view.body.lines = vec![
+            Line::plain("❯ Find every caller of parse()."),
+            Line::empty(),
+            Line::plain(
+                "● Searched for parse · 12 matches in 4 files, of which the tests are the larger part",
+            ),
+        ];
+        view.body.writing = vec![Line::plain("● The callers are in")];
+        opened(app, view, "only in src");
+    });
     picker("tasks", 24, |app| {
         let agents = vec![agent.clone(), done.clone()];
         crate::commands::tasks::tasks_picker(agents, vec![command.clone()], &app.look.theme)
@@ -244,7 +390,7 @@ fn what_runs_in_the_background() {
     });
     frame("task-output", 14, |app| {
         let lines = (1..40)
-            .map(|n| crate::render::style::Line::plain(format!("test number_{n} ... ok")))
+            .map(|n| Line::plain(format!("test number_{n} ... ok")))
             .collect();
         let purpose = Purpose::TaskOutput { id: "b1".into() };
         let page = Page::of_lines(purpose, "What b1 wrote", lines)
@@ -409,6 +555,7 @@ fn the_sessions() {
             cwd: Some("/work/project".into()),
             path: PathBuf::from("/nowhere.jsonl"),
             forked_from: from.map(id),
+            moved: None,
         }
     };
     let sessions = |everywhere: bool, branch: Option<&str>| crate::commands::resume::SessionList {
@@ -514,6 +661,18 @@ fn what_is_chosen() {
                 ),
             ],
         );
+    });
+    picker("tree", 24, |app| {
+        crate::commands::tree::picker(&branches(), &app.look.theme)
+    });
+    picker("found", 24, |app| {
+        crate::commands::search::picker(&[found()], "parser", &app.look.theme)
+    });
+    picker("contents", 24, |app| {
+        results().picker(&app.look.theme, None)
+    });
+    frame("insights", 30, |app| {
+        app.layers.open(crate::commands::insights::page(insights()));
     });
     frame("rewind-what", 24, |app| {
         crate::commands::rewind::ask_what(app, "1");

@@ -326,6 +326,7 @@ impl Plain {
                 clean(reason)
             )),
             Event::Notice { text, .. } => say(&format!("note: {}", clean(text))),
+            Event::Refused(refusal) => say(&format!("note: {}", clean(&refusal.text()))),
             Event::Retrying { error, delay, .. } => say(&format!(
                 "note: {error}; retrying in {:.0} s",
                 delay.as_secs_f64()

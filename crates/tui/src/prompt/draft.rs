@@ -68,6 +68,15 @@ impl Draft {
         (Self::file(config_home, project, MOST_DRAFTS + 1), None)
     }
 
+    /// The files of a project's drafts that are there.
+    pub(crate) fn files(config_home: &Path, project: &Path) -> Vec<PathBuf> {
+        (1..=MOST_DRAFTS + 1)
+            .map(|number| Self::file(config_home, project, number))
+            .flat_map(|file| [file.with_extension("lock"), file])
+            .filter(|file| file.is_file())
+            .collect()
+    }
+
     /// The file of one of a project's drafts.
     fn file(config_home: &Path, project: &Path, number: usize) -> PathBuf {
         let name: String = project

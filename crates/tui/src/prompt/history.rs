@@ -24,6 +24,35 @@ struct HistoryEntry {
     timestamp: u64,
 }
 
+/// How many prompts of a project the file has; `forget` removes them.
+///
+/// # Errors
+/// If the file can't be written.
+pub(crate) fn of_project(
+    config_home: &Path,
+    project: &Path,
+    forget: bool,
+) -> std::io::Result<usize> {
+    let file = config_home.join("history.jsonl");
+    let Ok(text) = std::fs::read_to_string(&file) else {
+        return Ok(0);
+    };
+    let project = project.display().to_string();
+    let is_of = |line: &&str| {
+        serde_json::from_str::<HistoryEntry>(line).is_ok_and(|entry| entry.project == project)
+    };
+    let count = text.lines().filter(is_of).count();
+    if forget && count > 0 {
+        let rest: String = text
+            .lines()
+            .filter(|line| !is_of(line))
+            .flat_map(|line| [line, "\n"])
+            .collect();
+        lathe_settings::write::replace(&file, rest.as_bytes(), 0o600)?;
+    }
+    Ok(count)
+}
+
 /// The history of a project's prompts.
 #[derive(Debug, Default)]
 pub(crate) struct History {

@@ -130,7 +130,7 @@ pub(crate) fn lines(cell: &Cell, look: Look<'_>, fold: Fold, cwd: &Path) -> Vec<
         }
         Cell::Notice { level, text } => {
             let (mark, style) = match level {
-                NoticeLevel::Info => ("ℹ ", theme.muted),
+                NoticeLevel::Info | NoticeLevel::Notice => ("ℹ ", theme.muted),
                 NoticeLevel::Warning => ("⚠ ", theme.warning),
                 NoticeLevel::Error => ("✗ ", theme.error),
             };
@@ -240,11 +240,31 @@ pub(crate) fn short_path(path: &str, cwd: &Path) -> String {
         )
 }
 
+/// The text that a call types, and into which program.
+pub(crate) fn typed(input: &Value) -> String {
+    let text = |key: &str| input.get(key).and_then(Value::as_str).unwrap_or_default();
+    let keys = input.get("keys").and_then(Value::as_array);
+    let keys = keys.into_iter().flatten().filter_map(Value::as_str);
+    let mut words: Vec<String> = keys.map(|key| format!("<{key}>")).collect();
+    let written = text("text").replace('\n', "⏎");
+    if !written.is_empty() {
+        words.insert(0, written);
+    }
+    if words.is_empty() {
+        return text("id").to_owned();
+    }
+    match text("program") {
+        "" => words.join(" "),
+        program => format!("{program}: {}", words.join(" ")),
+    }
+}
+
 /// The subject of a call, in a few words.
 pub(crate) fn subject(tool: &str, input: &Value, cwd: &Path) -> String {
     let text = |key: &str| input.get(key).and_then(Value::as_str);
     let subject = match tool {
         "Bash" => text("command").map(str::to_owned),
+        "BashInput" => Some(typed(input)),
         "Read" | "Write" | "Edit" | "MultiEdit" => {
             text("file_path").map(|path| short_path(path, cwd))
         }

@@ -1,5 +1,6 @@
 //! The lines below the prompt: hints, permission mode, status line.
 
+use crate::app::notices::Priority;
 use crate::app::{App, spending, status_line};
 use crate::prompt::suggestion;
 use crate::render::ansi;
@@ -72,7 +73,17 @@ pub(crate) fn lines(app: &App, look: Look<'_>) -> Vec<Line> {
             hint.push(" · a prompt is stashed (ctrl+s)", theme.muted);
         }
     }
-    let mut out = vec![truncate_line(&hint, app.screen.width())];
+    let mut out = Vec::new();
+    if let Some(notice) = app.alarms.notices.shown() {
+        let style = match notice.priority {
+            Priority::High => theme.warning,
+            Priority::Immediate => theme.accent,
+            Priority::Medium | Priority::Low => theme.muted,
+        };
+        let words = Line::styled(one_line(&clean(&notice.text)), style);
+        out.push(truncate_line(&words, app.screen.width()));
+    }
+    out.push(truncate_line(&hint, app.screen.width()));
     out.extend(status_lines(app, theme));
     out
 }

@@ -1,12 +1,12 @@
 //! The live area below the scrollback: running work, queued prompts, and the prompt or the top layer.
 
-use crate::app::App;
+use crate::app::{App, agents, keyboard, spending};
 use crate::render::markdown::Look;
 use crate::render::style::{Line, Style};
 use crate::render::text::{
     clean, counted, duration, one_line, tokens, truncate, truncate_line, width,
 };
-use crate::render::theme::{Theme, named_color};
+use crate::render::theme::Theme;
 use crate::render::{ansi, cell, footer, prompt};
 use crate::terminal::inline_screen::{Cursor, Frame};
 use lathe_protocol::display::{TodoItem, TodoStatus};
@@ -134,7 +134,7 @@ pub(crate) fn status(app: &App, look: Look<'_>) -> Vec<Line> {
         out.push(Line::empty());
         out.push(Line::styled(
             format!(
-                "{} running (ctrl+x ctrl+k stops, /tasks shows more)",
+                "{} running (ctrl+↓ opens, ctrl+x ctrl+k stops)",
                 counted(app.session.agents.len(), "agent")
             ),
             theme.muted,
@@ -182,30 +182,53 @@ pub(crate) fn status(app: &App, look: Look<'_>) -> Vec<Line> {
     out
 }
 
-/// The agents at work, with what each did last.
+/// The agents at work, each below the one that started it, with what it did last.
 pub(crate) fn agent_tree(app: &App, look: Look<'_>) -> Vec<Line> {
-    let theme = look.theme;
+    let agents = &app.session.agents;
+    let is_listed = |id: &str| agents.iter().any(|agent| agent.id == id);
+    let tops: Vec<usize> = (0..agents.len())
+        .filter(|at| !agents[*at].parent.as_deref().is_some_and(is_listed))
+        .collect();
     let mut out = Vec::new();
-    for (index, agent) in app.session.agents.iter().enumerate() {
-        let branch = if index + 1 == app.session.agents.len() {
-            "└"
-        } else {
-            "├"
-        };
-        let style = agent.color.as_deref().and_then(named_color);
-        let style = style.unwrap_or(Style::PLAIN);
-        let doing = agent.last_tool.as_deref().unwrap_or("starting");
-        let facts = format!(
-            " · {doing} · {} · {} tokens",
-            counted(usize::try_from(agent.calls).unwrap_or(usize::MAX), "call"),
-            tokens(agent.tokens)
-        );
-        let line = Line::styled(format!("  {branch} "), theme.muted)
-            .with(one_line(&clean(&agent.description)), style)
-            .with(facts, theme.muted);
-        out.push(truncate_line(&line, app.screen.width()));
-    }
+    agent_rows(app, &tops, "  ", look, &mut out);
     out
+}
+
+fn agent_rows(app: &App, rows: &[usize], before: &str, look: Look<'_>, out: &mut Vec<Line>) {
+    let agents = &app.session.agents;
+    for (index, at) in rows.iter().enumerate() {
+        let is_last = index + 1 == rows.len();
+        let branch = if is_last { "└ " } else { "├ " };
+        out.push(agent_row(app, *at, &format!("{before}{branch}"), look));
+        let below: Vec<usize> = (0..agents.len())
+            .filter(|other| agents[*other].parent.as_ref() == Some(&agents[*at].id))
+            .collect();
+        // Agents start agents three deep.
+        if before.len() < 16 {
+            let before = format!("{before}{}", if is_last { "  " } else { "│ " });
+            agent_rows(app, &below, &before, look, out);
+        }
+    }
+}
+
+fn agent_row(app: &App, at: usize, before: &str, look: Look<'_>) -> Line {
+    let theme = look.theme;
+    let agent = &app.session.agents[at];
+    let doing = agent.last_tool.as_deref().unwrap_or("starting");
+    let mut facts = vec![
+        doing.to_owned(),
+        counted(usize::try_from(agent.calls).unwrap_or(usize::MAX), "call"),
+        format!("{} tokens", tokens(agent.tokens)),
+    ];
+    if agent.cost > 0.0 {
+        facts.push(spending::dollars(agent.cost));
+    }
+    facts.push(duration(agent.began.elapsed()));
+    let style = agents::color(agent.color.as_deref(), at);
+    let line = Line::styled(before.to_owned(), theme.muted)
+        .with(one_line(&clean(&agent.description)), style)
+        .with(format!(" · {}", facts.join(" · ")), theme.muted);
+    truncate_line(&line, app.screen.width())
 }
 
 pub(crate) fn spinner(app: &App, began: Instant, look: Look<'_>) -> Line {
@@ -251,6 +274,9 @@ pub(crate) fn spinner(app: &App, began: Instant, look: Look<'_>) -> Line {
             .any(|call| call.tool == "Bash" && call.elapsed >= LONG_COMMAND);
         if long {
             facts.push("ctrl+b background".to_owned());
+        }
+        if keyboard::newest(app).is_some() {
+            facts.push("ctrl+f keyboard".to_owned());
         }
     }
     if app.screen.width() < 60 {
@@ -310,7 +336,19 @@ pub(crate) fn bottom(app: &App, look: Look<'_>, most: usize) -> (Vec<Line>, Curs
 
 fn bottom_lines(app: &App, look: Look<'_>, most: usize, ruled: bool) -> (Vec<Line>, Cursor) {
     if let Some(dialog) = app.layers.dialog() {
-        let (mut out, cursor) = dialog.view(look, most.saturating_sub(1));
+        let later = app.layers.waiting();
+        let (mut out, cursor) = dialog.view(look, most.saturating_sub(1 + usize::from(later > 0)));
+        if later > 0 && dialog.request_id().is_some() {
+            let plural = if later == 1 {
+                "question waits"
+            } else {
+                "questions wait"
+            };
+            out.push(Line::styled(
+                format!("{later} more {plural}"),
+                look.theme.muted,
+            ));
+        }
         if !dialog.armed() {
             out.push(Line::styled(
                 "you are typing · ↓ or enter goes to the answers",

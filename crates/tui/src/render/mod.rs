@@ -8,6 +8,7 @@ pub(crate) mod highlight;
 pub(crate) mod live;
 pub(crate) mod markdown;
 pub(crate) mod prompt;
+pub(crate) mod shell_edit;
 pub(crate) mod style;
 pub(crate) mod table;
 pub(crate) mod text;

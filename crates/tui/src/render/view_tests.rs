@@ -2,6 +2,7 @@
 //! made visible there (`LATHE_UPDATE_VIEWS=1 cargo test -p lathe-tui` rewrites them).
 
 use crate::app::App;
+use crate::app::notices::{Notice, Priority};
 use crate::app::queue::QueuedPrompt;
 use crate::app::session_status::Retry;
 use crate::layers::{Form, Item, Layer as _, PendingQuestion, PermissionDialog, Picker, Purpose};
@@ -137,6 +138,7 @@ pub(crate) fn request(
         title: None,
         description: Some("Clean the build folder and run the tests".to_owned()),
         agent_id: None,
+        agent: None,
     })
 }
 
@@ -176,6 +178,11 @@ fn the_prompt() {
             "press ctrl+c again to exit",
             Instant::now() + Duration::from_secs(9),
         ));
+    });
+    frame("prompt-notice", 24, |app| {
+        let words = "9% of the context window is left; /compact frees space.";
+        let notice = Notice::new("context", Priority::High, words);
+        app.alarms.notices.add(notice);
     });
     frame("prompt-stash", 24, |app| {
         app.prompt.stash = Some("later".to_owned());
@@ -249,6 +256,7 @@ fn the_turn() {
         for (id, description) in [
             ("a", "Look for callers of the parser"),
             ("b", "Read the history"),
+            ("c", "Count the callers"),
         ] {
             app.session
                 .agents
@@ -258,6 +266,10 @@ fn the_turn() {
                     last_tool: Some("Grep".to_owned()),
                     tokens: 12_345,
                     calls: 7,
+                    cost: 0.031,
+                    kind: "general-purpose".to_owned(),
+                    parent: (id == "c").then(|| "a".to_owned()),
+                    began: Instant::now(),
                     color: None,
                 });
         }
@@ -640,6 +652,12 @@ fn the_plan() {
         ))
     };
     frame("plan", 24, |app| ask(app, asked(plan), ""));
+    frame("plan-review", 24, |app| {
+        ask(app, asked(plan), "h<tab>n<tab>cwhich tests?\n");
+    });
+    frame("plan-reviewed", 24, |app| {
+        ask(app, asked(plan), "h<tab>n<tab>cwhich tests?\n\n");
+    });
     frame("plan-feedback", 24, |app| {
         ask(app, asked(plan), "nleave the parser as it is, it is fine");
     });

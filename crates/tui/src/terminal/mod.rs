@@ -27,6 +27,12 @@ const ASK_BACKGROUND: &str = "\x1b]11;?\x1b\\";
 /// Kitty keyboard: tell modified keys apart.
 const KITTY_ON: &str = "\x1b[>1u";
 const KITTY_OFF: &str = "\x1b[<u";
+/// `modifyOtherKeys`: tell modified keys apart where there is no Kitty keyboard.
+const OTHER_KEYS_ON: &str = "\x1b[>4;1m";
+const OTHER_KEYS_OFF: &str = "\x1b[>4m";
+/// A turn runs, shown in the tab or task bar, and that it ended.
+const PROGRESS_ON: &str = "\x1b]9;4;3\x07";
+const PROGRESS_OFF: &str = "\x1b]9;4;0\x07";
 /// Everything back: colours, cursor, paste, focus, synchronized output.
 const LEAVE: &str = "\x1b[?2026l\x1b[m\x1b[?2004l\x1b[?1004l\x1b[?25h";
 const ALTERNATE_ON: &str = "\x1b[?1049h\x1b[H\x1b[2J";
@@ -36,7 +42,9 @@ const ALTERNATE_OFF: &str = "\x1b[?1049l";
 struct Changed {
     modes: Termios,
     kitty: bool,
+    other_keys: bool,
     alternate: bool,
+    progress: bool,
 }
 
 static STATE: Mutex<Option<Changed>> = Mutex::new(None);
@@ -54,9 +62,43 @@ pub(crate) fn enter() -> io::Result<()> {
     *STATE.lock() = Some(Changed {
         modes: saved,
         kitty: false,
+        other_keys: false,
         alternate: false,
+        progress: false,
     });
-    write(ENTER)
+    write(ENTER)?;
+    if OTHER_KEYS.load(Ordering::Relaxed) {
+        switch_other_keys_on();
+    }
+    Ok(())
+}
+
+/// Whether the terminal is known to have `modifyOtherKeys`. Others may take the sequence for colours.
+static OTHER_KEYS: AtomicBool = AtomicBool::new(false);
+
+/// The terminal has `modifyOtherKeys`: it is used from now on.
+pub(crate) fn use_other_keys() {
+    OTHER_KEYS.store(true, Ordering::Relaxed);
+    switch_other_keys_on();
+}
+
+fn switch_other_keys_on() {
+    if let Some(changed) = &mut *STATE.lock()
+        && !changed.other_keys
+    {
+        changed.other_keys = true;
+        let _ = write(OTHER_KEYS_ON);
+    }
+}
+
+/// Shows in the tab or task bar whether a turn runs.
+pub(crate) fn progress(on: bool) {
+    if let Some(changed) = &mut *STATE.lock()
+        && changed.progress != on
+    {
+        changed.progress = on;
+        let _ = write(if on { PROGRESS_ON } else { PROGRESS_OFF });
+    }
 }
 
 /// Asks the terminal for its background colour.
@@ -78,6 +120,12 @@ pub(crate) fn restore() {
     }
     if changed.kitty {
         out.push_str(KITTY_OFF);
+    }
+    if changed.other_keys {
+        out.push_str(OTHER_KEYS_OFF);
+    }
+    if changed.progress {
+        out.push_str(PROGRESS_OFF);
     }
     out.push_str(LEAVE);
     // A terminal that is gone needs no restoring.
@@ -128,7 +176,12 @@ pub(crate) fn size() -> (usize, usize) {
 /// Stops this process as Ctrl+Z does, and returns when it continues. The modes are put back meanwhile.
 pub(crate) fn suspend() {
     restore();
-    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
+    // The whole group, as the terminal itself would: the process that the shell waits for is another one of it.
+    let stopped = rustix::process::kill_current_process_group(rustix::process::Signal::STOP);
+    if stopped.is_err() {
+        let own = rustix::process::getpid();
+        let _ = rustix::process::kill_process(own, rustix::process::Signal::STOP);
+    }
     // Here the process stood still; it was continued in the foreground.
     let _ = enter();
 }
@@ -168,6 +221,11 @@ impl ReaderControl {
                 return;
             }
         }
+    }
+
+    /// Whether the terminal it read from is gone.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.shared.ended.load(Ordering::Acquire)
     }
 
     /// Reads again.
@@ -318,6 +376,25 @@ fn enter_as_typed(bytes: &mut [u8]) {
             *byte = b'\r';
         }
     }
+}
+
+/// Switches everything on again for a terminal that has seen nothing of it yet.
+pub(crate) fn enter_anew() {
+    let mut out = String::from(ENTER);
+    if let Some(changed) = &mut *STATE.lock() {
+        // Each terminal is asked for the Kitty keyboard anew.
+        changed.kitty = false;
+        if changed.other_keys {
+            out.push_str(OTHER_KEYS_ON);
+        }
+        if changed.progress {
+            out.push_str(PROGRESS_ON);
+        }
+        if std::mem::take(&mut changed.alternate) {
+            out.push_str(ALTERNATE_OFF);
+        }
+    }
+    let _ = write(&out);
 }
 
 /// Sets the modes again after the process was stopped: another program may have changed them.

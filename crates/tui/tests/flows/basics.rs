@@ -203,6 +203,9 @@ fn sigterm_restores_the_terminal_and_says_143() {
     assert!(!terminal.with_screen(vt100::Screen::bracketed_paste));
 }
 
+/// Fault: The terminal goes away
+/// Seen: (there is nobody)
+/// Kept: The transcript and the draft
 #[test]
 fn sighup_ends_it() {
     let stage = Stage::replies([]);

@@ -193,7 +193,7 @@ fn an_agent_goes_on_in_the_background_when_it_is_sent_there() {
     terminal.say("/tasks ");
     terminal.wait_for("running · general-purpose");
     terminal.send("\r");
-    terminal.wait_for("r read again");
+    terminal.wait_for("type to write to it");
     terminal.send("\x1b");
     terminal.wait_for("In the background");
     terminal.send("\x1b");

@@ -71,7 +71,7 @@ fn a_plan_is_approved_and_the_work_goes_on_in_the_chosen_mode() {
     terminal.say("mend the parser");
     terminal.wait_for("Go ahead with this plan?");
     terminal.wait_for("1. Read the parser");
-    terminal.send("4");
+    terminal.send("5");
     terminal.wait_for("say what to change");
     terminal.send("only look\r");
     terminal.wait_for("1. Only look");

@@ -1,3 +1,4 @@
+mod agents;
 mod away;
 mod basics;
 mod commands;
@@ -7,6 +8,8 @@ mod editors;
 mod extending;
 mod extension;
 mod failing;
+mod goals;
+mod looking_back;
 mod loops;
 mod permission;
 mod phases;
@@ -16,6 +19,7 @@ mod screen;
 mod servers;
 mod sessions;
 mod staying;
+mod tour;
 
 use lathe_scripted::{BlockingServer, Reply, Scenario};
 use lathe_testkit::{Terminal, TestHome};

@@ -416,3 +416,49 @@ fn keys_typed_ahead_do_not_trust_a_folder() {
     terminal.wait_for("● hello");
     assert!(!stage.home.project().join("hook-ran").exists());
 }
+
+#[test]
+fn questions_of_background_agents_wait_in_a_queue_with_name_type_and_task() {
+    let scenario = lathe_scripted::Scenario::new().responder(|request| {
+        let first = request.messages()[0].to_string();
+        let file = ["one.txt", "two.txt"]
+            .into_iter()
+            .find(|file| first.contains(&format!("make {file}")));
+        if let Some(file) = file {
+            return match request.last_results().is_empty() {
+                true => Reply::tool_use("Write", json!({"file_path": file, "content": "x"})),
+                false => Reply::text("made"),
+            };
+        }
+        if request.last_user_text().contains("<task-notification>") {
+            return Reply::text("an agent is done");
+        }
+        if request.last_results().is_empty() {
+            let call = |file: &str| json!({"description": format!("write {file}"), "prompt": format!("make {file}"), "name": file});
+            return Reply::tool_use("Agent", call("one.txt")).with_tool_use("Agent", call("two.txt"));
+        }
+        Reply::text("both work")
+    });
+    let stage = Stage::new(scenario);
+    let terminal = stage.open_sized(100, 30);
+    terminal.say("go");
+    terminal.wait_for("● both work");
+    terminal.wait_for("1 more question waits");
+    let asked = |name: &str| format!("asked by agent {name}, general-purpose: write {name}");
+    let screen = terminal.screen();
+    let (first, second) = if screen.contains(&asked("one.txt")) {
+        ("one.txt", "two.txt")
+    } else {
+        ("two.txt", "one.txt")
+    };
+    assert!(screen.contains(&asked(first)), "{screen}");
+    terminal.send("y");
+    terminal.wait_for(&asked(second));
+    terminal.wait_gone("1 more question waits");
+    terminal.send("y");
+    terminal.wait_for("● an agent is done");
+    terminal.wait_gone("asked by agent");
+    for file in [first, second] {
+        assert!(stage.home.project().join(file).exists(), "{file}");
+    }
+}

@@ -473,7 +473,7 @@ fn nothing_runs_while_nothing_happens() {
     terminal.wait_gone("esc to interrupt");
     // How often the threads of the interface gave the processor up; other parts have clocks of their own.
     let switches = || -> u64 {
-        std::fs::read_dir(format!("/proc/{}/task", terminal.pid()))
+        std::fs::read_dir(format!("/proc/{}/task", terminal.session_pid()))
             .unwrap()
             .filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("status")).ok())
             .filter(|status| !status.starts_with("Name:\tnotify"))

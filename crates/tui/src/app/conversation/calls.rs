@@ -3,6 +3,7 @@
 use super::{Asked, Conversation, results};
 use crate::render::cell::{Call, CallState, Cell, only_reads};
 use crate::render::markdown::Look;
+use crate::render::shell_edit;
 use lathe_protocol::content::{Content, ToolResultBlock};
 use lathe_protocol::display::Display;
 use lathe_protocol::ids::ToolUseId;
@@ -59,6 +60,7 @@ impl Conversation {
         if !self.calls.iter().any(|call| call.id == *id) {
             self.call_started(id, tool, "", look);
         }
+        let display = self.edited(id, display, is_error);
         if let Some(call) = self.calls.iter_mut().find(|call| call.id == *id) {
             call.display = display;
             call.elapsed = elapsed;
@@ -69,6 +71,24 @@ impl Conversation {
             };
         }
         self.commit_calls(look);
+    }
+
+    /// The result of a shell command that edited a file as it was known before, as the change that it made.
+    fn edited(&self, id: &ToolUseId, display: Display, is_error: bool) -> Display {
+        let is_silent =
+            matches!(&display, Display::Terminal { output, .. } if output.trim().is_empty());
+        let asked = self.inputs.get(id).filter(|_| is_silent && !is_error);
+        let Some(edit) = asked.and_then(|asked| asked.edit.as_ref()) else {
+            return display;
+        };
+        let is_done = std::fs::read_to_string(&edit.path).is_ok_and(|text| text == edit.new);
+        if !is_done {
+            return display;
+        }
+        Display::Diff {
+            path: edit.path.clone(),
+            hunks: crate::render::diff::hunks(&edit.old, &edit.new),
+        }
     }
 
     /// Calls are shown in the order in which they began.
@@ -119,10 +139,13 @@ impl Conversation {
 
     /// The model asked for a call.
     pub(super) fn asked(&mut self, id: ToolUseId, tool: &str, input: &Value, at: &str) {
+        let command = input.get("command").and_then(Value::as_str);
+        let command = command.filter(|_| tool == "Bash" && !self.quiet);
         let asked = Asked {
             tool: tool.to_owned(),
             input: input.clone(),
             at: at.parse().ok(),
+            edit: command.and_then(|command| shell_edit::of_command(command, &self.cwd)),
         };
         self.inputs.insert(id, asked);
     }

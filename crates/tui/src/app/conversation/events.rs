@@ -13,6 +13,10 @@ impl Conversation {
                 event,
                 parent_tool_use_id: None,
             } => self.stream(&event.event, look),
+            Event::Stream {
+                event,
+                parent_tool_use_id: Some(call),
+            } => self.agent_mut(call).stream(&event.event, look),
             Event::Record {
                 record,
                 parent_tool_use_id: None,
@@ -20,7 +24,7 @@ impl Conversation {
             Event::Record {
                 record,
                 parent_tool_use_id: Some(call),
-            } => self.agent_record(call, &record, look),
+            } => self.agent_mut(call).record(&record, look),
             Event::Retracted { reason, .. } => self.retract(&reason, look),
             Event::CallStarted {
                 tool_use_id,

@@ -3,6 +3,7 @@
 //! Events of the engine come in; lines for the scrollback come out, in the order in which things are
 //! finished. What has been given out can't be taken back: an answer that is withdrawn is said to be.
 
+pub(crate) mod agents;
 mod calls;
 mod events;
 mod results;
@@ -10,16 +11,19 @@ mod resume;
 
 use crate::render::cell::{self, Call, CallState, Cell, Fold};
 use crate::render::markdown::{Look, MarkdownStream};
+use crate::render::shell_edit::ShellEdit;
 use crate::render::style::{Line, Style};
+use agents::AgentWork;
 use lathe_protocol::content::ContentBlock;
 use lathe_protocol::display::{Display, TodoItem};
 use lathe_protocol::event::NoticeLevel;
 use lathe_protocol::ids::ToolUseId;
-use lathe_protocol::record::{MessageRecord, RecordKind, RecordMessage};
+use lathe_protocol::record::{MessageRecord, Record, RecordKind, RecordMessage};
 use lathe_protocol::stream::{Delta, StreamEvent};
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The block that the model is writing.
@@ -47,6 +51,8 @@ struct Asked {
     input: Value,
     /// When, as the record says.
     at: Option<jiff::Timestamp>,
+    /// The edit of a shell command that is known before it runs.
+    edit: Option<ShellEdit>,
 }
 
 /// The conversation.
@@ -66,8 +72,8 @@ pub(crate) struct Conversation {
     /// Whether cells are only kept, not printed: while a conversation is being loaded.
     quiet: bool,
     pub(crate) todos: Vec<TodoItem>,
-    /// Messages and calls of agents, by the call that started each.
-    agents: HashMap<ToolUseId, Vec<Cell>>,
+    /// The work of agents, by the call that started each.
+    agents: HashMap<ToolUseId, AgentWork>,
     /// Tokens that the model wrote in this turn: counted by the API, and the estimate since.
     pub(crate) counted_tokens: u64,
     pub(crate) pending_bytes: u64,
@@ -140,30 +146,37 @@ impl Conversation {
         self.out.extend(lines);
     }
 
-    /// A message of an agent.
-    fn agent_record(&mut self, call: ToolUseId, record: &MessageRecord, look: Look<'_>) {
-        let mut conversation = Self::new(&self.cwd);
-        conversation.quiet = true;
-        conversation.cells = self.agents.remove(&call).unwrap_or_default();
-        // A result is shown with what was asked.
-        for cell in &conversation.cells {
-            if let Cell::Call(call) = cell {
-                let asked = Asked {
-                    tool: call.tool.clone(),
-                    input: call.input.clone(),
-                    at: None,
-                };
-                conversation.inputs.insert(call.id.clone(), asked);
+    /// The work of the agent that a call started.
+    pub(crate) fn agent(&self, call: &ToolUseId) -> Option<&AgentWork> {
+        self.agents.get(call)
+    }
+
+    fn agent_mut(&mut self, call: ToolUseId) -> &mut AgentWork {
+        let cwd = &self.cwd;
+        self.agents
+            .entry(call)
+            .or_insert_with(|| AgentWork::new(cwd))
+    }
+
+    /// Takes over what an agent said and did before, unless it is known.
+    pub(crate) fn load_agent(&mut self, call: &ToolUseId, records: &[Arc<Record>], look: Look<'_>) {
+        if self.agents.contains_key(call) {
+            return;
+        }
+        let work = self.agent_mut(call.clone());
+        for record in records {
+            if let Record::Message(message) = &**record {
+                work.record(message, look);
             }
         }
-        if record.is_prompt() && !record.is_meta {
-            if let Some(message) = &record.message {
-                conversation.cells.push(Cell::User(message.text()));
-            }
-        } else {
-            conversation.agent_message(record, look);
+    }
+
+    /// The answer that is being written.
+    fn written(&self) -> Option<&str> {
+        match &self.writing {
+            Writing::Text { text, .. } => Some(text),
+            _ => None,
         }
-        self.agents.insert(call, conversation.cells);
     }
 
     fn agent_message(&mut self, record: &MessageRecord, look: Look<'_>) {
@@ -213,12 +226,13 @@ impl Conversation {
             columns: look.columns.saturating_sub(4).max(8),
             ..look
         };
-        self.agents
-            .get(call)
+        let Some(work) = self.agents.get(call) else {
+            return Vec::new();
+        };
+        let mut lines = work.lines(inner, fold);
+        lines.extend(work.writing(inner));
+        lines
             .into_iter()
-            .flatten()
-            .flat_map(|cell| cell::lines(cell, inner, fold, &self.cwd))
-            .flat_map(|line| crate::render::text::wrap(&line, inner.columns, 0))
             .map(|line| line.behind("  │ ", look.theme.muted))
             .collect()
     }
@@ -340,6 +354,22 @@ impl Conversation {
         let was_begun = *begun;
         *begun |= !lines.is_empty();
         self.answer_lines(lines, was_begun, look);
+    }
+
+    /// Prints again what is finished of the answer that is being written.
+    fn write_again(&mut self, look: Look<'_>) {
+        let Writing::Text { text, .. } = &mut self.writing else {
+            return;
+        };
+        let text = std::mem::take(text);
+        let bytes = self.pending_bytes;
+        self.writing = Writing::Text {
+            text: String::new(),
+            markdown: MarkdownStream::default(),
+            begun: false,
+        };
+        self.more_text(&text, look);
+        self.pending_bytes = bytes;
     }
 
     fn answer_lines(&mut self, lines: Vec<Line>, begun: bool, look: Look<'_>) {

@@ -29,7 +29,7 @@ fn known(tool: &str, structured: &Value) -> Option<Display> {
     };
     match tool {
         "Edit" | "MultiEdit" | "Write" | "NotebookEdit" => patch(),
-        "Bash" => Some(Display::Terminal {
+        "Bash" | "BashInput" => Some(Display::Terminal {
             output: {
                 let mut output: String = field(structured, "stdout")?;
                 let errors: String = field(structured, "stderr").unwrap_or_default();

@@ -102,6 +102,15 @@ impl Conversation {
         }
     }
 
+    /// Prints the end of the conversation for a screen that shows nothing of it: the last cells, and what was written
+    /// so far of the answer that is being written.
+    pub(crate) fn show_again(&mut self, look: Look<'_>) {
+        self.out.clear();
+        self.gap = false;
+        self.reprint(look);
+        self.write_again(look);
+    }
+
     /// Prints the last cells again: after a resume, or where nothing of it is on the screen.
     fn reprint(&mut self, look: Look<'_>) {
         let from = self.cells.len().saturating_sub(REPRINTED);

@@ -7,7 +7,7 @@ use crate::render::diff;
 use lathe_engine::context::git::{Git, GitError};
 use lathe_protocol::display::Hunk;
 use lathe_session::checkpoint::FileAction;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Untracked files that are shown, and how long one may be.
 const MOST_UNTRACKED: usize = 200;
@@ -17,6 +17,8 @@ const LONGEST_UNTRACKED: u64 = 256 * 1024;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ChangedFile {
     pub(crate) path: String,
+    /// Where it is.
+    pub(crate) file: PathBuf,
     pub(crate) hunks: Vec<Hunk>,
     /// A note besides its lines: `new`, `deleted`, `was old.rs`, `not text`.
     pub(crate) note: Option<String>,
@@ -77,6 +79,9 @@ pub(crate) async fn since_commit(git: &Git) -> Changes {
 /// The files of a patch, and those that git doesn't know.
 fn listed(top: &Path, patch: &str, untracked: &str) -> Vec<ChangedFile> {
     let mut files = parse(patch);
+    for file in &mut files {
+        file.file = top.join(&file.path);
+    }
     for path in untracked.split('\0').filter(|path| !path.is_empty()) {
         if files.len() >= MOST_UNTRACKED {
             break;
@@ -98,6 +103,7 @@ fn untracked_file(top: &Path, path: &str) -> ChangedFile {
     };
     ChangedFile {
         path: path.to_owned(),
+        file,
         note: Some(if text.is_some() {
             "new".to_owned()
         } else {
@@ -128,6 +134,7 @@ pub(crate) fn of_session(
             };
             ChangedFile {
                 path: crate::render::cell::short_path(&change.path.display().to_string(), folder),
+                file: change.path.clone(),
                 hunks,
                 note: note.map(str::to_owned),
             }
@@ -135,6 +142,46 @@ pub(crate) fn of_session(
         .collect();
     files.sort_by(|a, b| a.path.cmp(&b.path));
     files
+}
+
+/// The text before a change, from the text after it; `None` if the text isn't what the change made.
+pub(crate) fn before(now: &str, hunks: &[Hunk]) -> Option<String> {
+    let lines: Vec<&str> = now.split_inclusive('\n').collect();
+    let mut out = String::new();
+    let mut at = 0;
+    for hunk in hunks {
+        // A hunk without new lines stands after the line that it names.
+        let start = hunk
+            .new_start
+            .saturating_sub(usize::from(hunk.new_lines > 0));
+        out.push_str(&lines.get(at..start)?.concat());
+        at = start;
+        for line in &hunk.lines {
+            let (sign, text) = line.split_at_checked(1)?;
+            if sign == "\\" {
+                // The line before it has no end.
+                if hunk.lines.last() == Some(line) && out.ends_with('\n') && at == lines.len() {
+                    out.pop();
+                }
+                continue;
+            }
+            if sign != "-" {
+                let found = lines.get(at)?;
+                if found.trim_end_matches(['\r', '\n']) != text {
+                    return None;
+                }
+                at += 1;
+                if sign == " " {
+                    out.push_str(found);
+                }
+                continue;
+            }
+            out.push_str(text);
+            out.push('\n');
+        }
+    }
+    out.push_str(&lines.get(at..)?.concat());
+    Some(out)
 }
 
 /// A change the other way round: what came went.
@@ -191,6 +238,7 @@ fn parse(patch: &str) -> Vec<ChangedFile> {
                 .to_owned();
             files.push(ChangedFile {
                 path,
+                file: PathBuf::new(),
                 hunks: Vec::new(),
                 note: None,
             });
@@ -199,6 +247,7 @@ fn parse(patch: &str) -> Vec<ChangedFile> {
             if files.last().is_none_or(|file| !file.hunks.is_empty()) {
                 files.push(ChangedFile {
                     path: name.trim_start_matches("a/").to_owned(),
+                    file: PathBuf::new(),
                     hunks: Vec::new(),
                     note: None,
                 });
@@ -290,5 +339,24 @@ mod tests {
         let hunks = diff::hunks("a\nnew\nc\n", "a\nold\nolder\nc\n");
         let turned: Vec<Hunk> = hunks.into_iter().map(reversed).collect();
         assert_eq!(turned, diff::hunks("a\nold\nolder\nc\n", "a\nnew\nc\n"));
+    }
+
+    #[test]
+    fn the_text_before_a_change_comes_from_the_text_after_it() {
+        for (old, new) in [
+            ("a\nb\nc\n", "a\nx\nc\n"),
+            ("", "new\nfile\n"),
+            (
+                "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n",
+                "b\nc\nd\ne\nf\ng\nh\ni\nj\nk\n",
+            ),
+            ("a\nb\nc\n", "a\nc\n"),
+        ] {
+            let hunks = diff::hunks(old, new);
+            assert_eq!(before(new, &hunks).as_deref(), Some(old), "{new:?}");
+        }
+        let hunks = diff::hunks("a\nb\n", "a\nx\n");
+        assert_eq!(before("a\nsomething else\n", &hunks), None);
+        assert_eq!(before("", &hunks), None);
     }
 }

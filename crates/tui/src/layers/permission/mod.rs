@@ -6,10 +6,12 @@ mod tests;
 mod what;
 
 use super::form::{edit, field};
+use super::review::{Review, Reviewed};
 use super::{Layer, Level, Outcome};
 use crate::prompt::editor::Editor;
 use crate::prompt::keymap::Keymap;
 use crate::render::markdown::Look;
+use crate::render::shell_edit::{self, ShellEdit};
 use crate::render::style::{Line, Style};
 use crate::render::text::{clean, more_lines, one_line, reveal, truncate, truncate_line, wrap};
 use crate::terminal::inline_screen::Cursor;
@@ -78,6 +80,8 @@ pub(crate) struct PermissionDialog {
     keymap: Keymap,
     change: Vec<lathe_protocol::display::Hunk>,
     analysis: Option<Analysis>,
+    /// The change hunk by hunk, while it is reviewed.
+    review: Option<Review>,
     /// Whether keys answer. A user who was typing when the question came up continues typing until
     /// they turn to it.
     pub(crate) armed: bool,
@@ -113,11 +117,18 @@ impl PermissionDialog {
             choices.push(Choice::Always);
         }
         choices.extend([Choice::No, Choice::NoBecause]);
-        let change = change_of(&request.tool_name, &request.input);
-        let analysis = (request.tool_name == "Bash")
+        let mut change = change_of(&request.tool_name, &request.input);
+        let analysis = matches!(request.tool_name.as_str(), "Bash" | "BashInput")
             .then(|| request.input.get("command").and_then(Value::as_str))
             .flatten()
             .map(|command| analyse(command, ShellKind::Bash));
+        let command = request.input.get("command").and_then(Value::as_str);
+        if request.tool_name == "Bash"
+            && let (Some(analysis), Some(command)) = (&analysis, command)
+            && let Some(edit) = shell_edit::of_analysis(analysis, command, cwd)
+        {
+            change = crate::render::diff::hunks(&edit.old, &edit.new);
+        }
         // What needs confirmation whatever the rules say is not approved by one key too many.
         let selected = choices
             .iter()
@@ -138,7 +149,77 @@ impl PermissionDialog {
             keymap: Keymap::default(),
             change,
             analysis,
+            review: None,
             armed: true,
+        }
+    }
+
+    /// Opens the review of a change, if there is one.
+    fn open_review(&mut self) {
+        if let Some(edit) = self.shell_edit() {
+            // What is left of it must be something that a command can write.
+            let is_whole = |text: &str| shell_edit::writing(&edit.path, text).is_some();
+            if is_whole(&edit.old) && is_whole(&edit.new) {
+                let path = edit.path.display().to_string();
+                let path = crate::render::cell::short_path(&path, &self.cwd);
+                self.review = Review::new(&path, edit.old, &edit.new);
+            }
+            return;
+        }
+        let (tool, input) = (&self.request.tool_name, &self.request.input);
+        let texts = what::texts_of(tool, input);
+        self.review = texts.and_then(|(old, new)| Review::new(&self.path("file_path"), old, &new));
+    }
+
+    /// The edit of a shell command that is known before it runs.
+    fn shell_edit(&self) -> Option<ShellEdit> {
+        let command = self.request.input.get("command").and_then(Value::as_str)?;
+        let analysis = self.analysis.as_ref()?;
+        let is_shell = self.request.tool_name == "Bash";
+        is_shell
+            .then(|| shell_edit::of_analysis(analysis, command, &self.cwd))
+            .flatten()
+    }
+
+    /// The input of a shell command that writes what was accepted of its edit; `None` if that is all of it.
+    fn shell_input(&self, review: &Review) -> Option<Value> {
+        let edit = self.shell_edit()?;
+        let merged = review.merged();
+        let command = shell_edit::writing(&edit.path, &merged).filter(|_| merged != edit.new)?;
+        let mut input = self.request.input.clone();
+        input
+            .as_object_mut()?
+            .insert("command".to_owned(), command.into());
+        Some(input)
+    }
+
+    fn review_key(&mut self, key: Key) -> Outcome {
+        let Some(review) = &mut self.review else {
+            return Outcome::Stay;
+        };
+        match review.key(key) {
+            Reviewed::Stay => Outcome::Stay,
+            Reviewed::Back => {
+                self.review = None;
+                Outcome::Stay
+            }
+            Reviewed::Done if review.is_refused() => deny_with(review.report(), false),
+            Reviewed::Done => {
+                let Some(review) = self.review.take() else {
+                    return Outcome::Stay;
+                };
+                let comment = (!review.is_untouched()).then(|| review.report());
+                let tool = self.request.tool_name.as_str();
+                let input = match tool {
+                    "Bash" => self.shell_input(&review),
+                    tool => review.input(tool, &self.request.input),
+                };
+                let mut reply = PermissionReply::allow();
+                if let PermissionReply::Allow { updated_input, .. } = &mut reply {
+                    *updated_input = input;
+                }
+                Outcome::Answered(PermissionAnswer { reply, comment })
+            }
         }
     }
 
@@ -386,6 +467,9 @@ impl PermissionDialog {
             (_, Choice::Always) if !self.rule.is_empty() => {
                 "enter choose · tab edit the rule · ←→ where to save it · esc no"
             }
+            (_, Choice::Once) if !self.change.is_empty() => {
+                "enter choose · tab add a comment · h review by hunk · esc no"
+            }
             (_, Choice::Once) => "enter choose · tab add a comment · esc no",
             _ => "enter choose · esc no",
         };
@@ -425,6 +509,10 @@ impl Layer for PermissionDialog {
     }
 
     fn paste(&mut self, text: &str) {
+        if let Some(review) = &mut self.review {
+            review.paste(text);
+            return;
+        }
         let line = text.lines().next().unwrap_or_default();
         match self.editing {
             Editing::Rule => self.rule.insert(line),
@@ -434,6 +522,9 @@ impl Layer for PermissionDialog {
     }
 
     fn key(&mut self, key: Key) -> Outcome {
+        if self.review.is_some() {
+            return self.review_key(key);
+        }
         if self.editing != Editing::Nothing {
             return self.editing_key(key);
         }
@@ -459,6 +550,9 @@ impl Layer for PermissionDialog {
             },
             Code::Enter => return self.decide(),
             Code::Esc => return deny("", true),
+            Code::Char('h') if !key.ctrl && !key.alt && !self.change.is_empty() => {
+                self.open_review();
+            }
             Code::Char(c) if !key.ctrl && !key.alt => {
                 let choice = match c {
                     'y' => Some(Choice::Once),
@@ -490,6 +584,9 @@ impl Layer for PermissionDialog {
     }
 
     fn view(&self, look: Look<'_>, rows: usize) -> (Vec<Line>, Cursor) {
+        if let Some(review) = &self.review {
+            return review.view(look, rows);
+        }
         let theme = look.theme;
         let mut answers = self.answers(look, false);
         let mut out = self.heading(look);
@@ -579,6 +676,9 @@ fn deny(words: &str, interrupt: bool) -> Outcome {
 pub(crate) fn refusal(told: &str) -> Option<String> {
     if told == NO {
         return Some("You said no.".to_owned());
+    }
+    if told == super::plan::FRESH {
+        return Some("You start again with the plan alone.".to_owned());
     }
     if told == super::plan::NOT_YET {
         return Some("You did not accept the plan yet.".to_owned());

@@ -2,7 +2,7 @@
 //! as a diff, or the input as it is.
 
 use super::{PermissionDialog, is_dangerous};
-use crate::render::cell::short_path;
+use crate::render::cell::{short_path, typed};
 use crate::render::diff;
 use crate::render::highlight::Highlighter;
 use crate::render::markdown::Look;
@@ -21,8 +21,10 @@ impl PermissionDialog {
         let theme = look.theme;
         let question = match self.request.tool_name.as_str() {
             "Bash" => "Run this command?".to_owned(),
+            "BashInput" => self.typing(),
             "Write" => format!("Write {}?", self.path("file_path")),
             "Edit" | "MultiEdit" => format!("Change {}?", self.path("file_path")),
+            "LSPEdit" => format!("{}?", self.edited()),
             "NotebookEdit" => format!("Change {}?", self.path("notebook_path")),
             "Read" => format!("Read {}?", self.path("file_path")),
             name => match self.host() {
@@ -48,10 +50,35 @@ impl PermissionDialog {
                 0,
             ));
         }
-        if self.request.agent_id.is_some() {
-            out.push(Line::styled("asked by a sub-agent", theme.muted));
+        if let Some(agent) = &self.request.agent {
+            let words = format!("asked by {}", one_line(&clean(&agent.line())));
+            out.extend(wrap(&Line::styled(words, theme.muted), look.columns, 0));
         }
         out
+    }
+
+    /// The edit of a language server in a few words.
+    fn edited(&self) -> String {
+        let title = self.request.title.as_deref().unwrap_or("Change files");
+        let files = self.request.input.get("files").and_then(Value::as_array);
+        match files.map(Vec::as_slice) {
+            Some([one]) => {
+                let path = short_path(one.as_str().unwrap_or_default(), &self.cwd);
+                one_line(&reveal(&format!("{title} in {path}")))
+            }
+            _ => one_line(&reveal(title)),
+        }
+    }
+
+    /// The question about text for a program on a terminal.
+    fn typing(&self) -> String {
+        let field = |name: &str| self.request.input.get(name).and_then(Value::as_str);
+        let program = field("program").filter(|name| !name.is_empty());
+        let program = one_line(&reveal(program.unwrap_or("a program that is not known")));
+        match field("command") {
+            Some(_) => format!("Run this command in {program}?"),
+            None => format!("Type this into {program}?"),
+        }
     }
 
     /// The host that a sandboxed command connects to, if that is the question.
@@ -77,9 +104,23 @@ impl PermissionDialog {
         let theme = look.theme;
         let input = &self.request.input;
         if let Some(command) = input.get("command").and_then(Value::as_str)
-            && self.request.tool_name == "Bash"
+            && matches!(self.request.tool_name.as_str(), "Bash" | "BashInput")
         {
-            return self.command(command, look);
+            let mut out = self.command(command, look);
+            if let Some(edit) = self.shell_edit() {
+                let room = limit.saturating_sub(out.len()).max(1);
+                out.extend(diff::lines(
+                    &edit.path,
+                    &self.change,
+                    look,
+                    room.min(MOST_LINES),
+                ));
+            }
+            return out;
+        }
+        if self.request.tool_name == "BashInput" {
+            let typed = Line::plain(format!("  {}", reveal(&typed(input))));
+            return wrap(&typed, look.columns, 2);
         }
         if !self.change.is_empty() {
             let path = input
@@ -87,6 +128,15 @@ impl PermissionDialog {
                 .and_then(Value::as_str)
                 .map_or_else(PathBuf::new, PathBuf::from);
             return diff::lines(&path, &self.change, look, limit.min(MOST_LINES));
+        }
+        if let Some(change) = input.get("diff").and_then(Value::as_str)
+            && self.request.tool_name == "LSPEdit"
+        {
+            let mut highlighter = Highlighter::new("diff");
+            let lines = change.lines().take(limit.min(MOST_LINES));
+            return lines
+                .flat_map(|line| wrap(&highlighter.line(&reveal(line), theme), look.columns, 2))
+                .collect();
         }
         if self.host().is_some() {
             // The question names it.
@@ -179,12 +229,29 @@ pub(super) fn most_telling(lines: Vec<Line>, room: usize, theme: &Theme) -> Vec<
         .collect()
 }
 
+fn text(value: &Value, key: &str) -> Option<String> {
+    value.get(key).and_then(Value::as_str).map(str::to_owned)
+}
+
 /// The change that a call would make in a file.
 pub(crate) fn change_of(tool: &str, input: &Value) -> Vec<lathe_protocol::display::Hunk> {
-    let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).map(str::to_owned);
-    let Some(path) = text(input, "file_path") else {
+    let Some((old, new)) = texts_of(tool, input) else {
         return Vec::new();
     };
+    if tool == "Edit" && new == old {
+        // The file isn't what the model thinks; the change itself is still worth seeing.
+        let (from, to) = (
+            text(input, "old_string").unwrap_or_default(),
+            text(input, "new_string").unwrap_or_default(),
+        );
+        return diff::hunks(&from, &to);
+    }
+    diff::hunks(&old, &new)
+}
+
+/// The file before and after a call that changes one.
+pub(super) fn texts_of(tool: &str, input: &Value) -> Option<(String, String)> {
+    let path = text(input, "file_path")?;
     let old = std::fs::metadata(&path)
         .ok()
         .filter(|metadata| metadata.is_file() && metadata.len() < 2_000_000)
@@ -198,7 +265,6 @@ pub(crate) fn change_of(tool: &str, input: &Value) -> Vec<lathe_protocol::displa
             return to;
         }
         if !old.contains(&from) {
-            // The file isn't what the model thinks; the change itself is still worth seeing.
             return old.to_owned();
         }
         if edit.get("replace_all").and_then(Value::as_bool) == Some(true) {
@@ -209,24 +275,14 @@ pub(crate) fn change_of(tool: &str, input: &Value) -> Vec<lathe_protocol::displa
     };
     let new = match tool {
         "Write" => text(input, "content").unwrap_or_default(),
-        "Edit" => {
-            let new = replace(&old, input);
-            if new == old {
-                let (from, to) = (
-                    text(input, "old_string").unwrap_or_default(),
-                    text(input, "new_string").unwrap_or_default(),
-                );
-                return diff::hunks(&from, &to);
-            }
-            new
-        }
+        "Edit" => replace(&old, input),
         "MultiEdit" => input
             .get("edits")
             .and_then(Value::as_array)
             .into_iter()
             .flatten()
             .fold(old.clone(), |old, edit| replace(&old, edit)),
-        _ => return Vec::new(),
+        _ => return None,
     };
-    diff::hunks(&old, &new)
+    Some((old, new))
 }

@@ -362,7 +362,7 @@ impl Editor {
                     .map_or_else(|| self.previous_grapheme(self.cursor), |range| range.start);
                 self.set_cursor(to);
             }
-            Action::Right => {
+            Action::Right | Action::Keyboard => {
                 let to = self
                     .placeholder(false)
                     .map_or_else(|| self.next_grapheme(self.cursor), |range| range.end);

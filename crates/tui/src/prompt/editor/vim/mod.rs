@@ -68,11 +68,44 @@ pub(crate) struct Vim {
     last_change: Vec<Key>,
     inserted: bool,
     replaying: bool,
+    /// Letters that leave insert mode, and those typed last.
+    remaps: Vec<String>,
+    typed: String,
 }
 
 impl Vim {
     pub(crate) fn inserting(&self) -> bool {
         self.mode == Mode::Insert
+    }
+
+    /// Letters that leave insert mode when they are typed one after the other.
+    pub(crate) fn set_remaps(&mut self, remaps: Vec<String>) {
+        self.remaps = remaps;
+    }
+
+    /// Notes a typed letter. Returns how many bytes before the cursor belong to letters that are now complete and
+    /// mean to leave insert mode.
+    fn remapped(&mut self, key: Key) -> Option<usize> {
+        let Code::Char(letter) = key.code else {
+            self.typed.clear();
+            return None;
+        };
+        if key.ctrl || key.alt || self.remaps.is_empty() {
+            self.typed.clear();
+            return None;
+        }
+        self.typed.push(letter);
+        let longest = self.remaps.iter().map(String::len).max().unwrap_or(0);
+        while self.typed.len() > longest {
+            self.typed.remove(0);
+        }
+        let found = self
+            .remaps
+            .iter()
+            .find(|letters| !letters.is_empty() && self.typed.ends_with(letters.as_str()))?;
+        let before = found.len() - letter.len_utf8();
+        self.typed.clear();
+        Some(before)
     }
 
     pub(crate) fn label(&self) -> &'static str {
@@ -151,7 +184,12 @@ impl Vim {
     }
 
     fn insert_key(&mut self, key: Key, editor: &mut Editor) -> bool {
-        if key.is(Code::Esc) || key == Key::ctrl('[') {
+        let remapped = self.remapped(key);
+        if let Some(before) = remapped {
+            let at = editor.cursor();
+            editor.replace_range(at.saturating_sub(before)..at, "");
+        }
+        if key.is(Code::Esc) || key == Key::ctrl('[') || remapped.is_some() {
             self.mode = Mode::Normal;
             if self.inserted {
                 if !self.replaying {
