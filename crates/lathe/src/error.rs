@@ -14,7 +14,7 @@ use lathe_model::ModelError;
 use lathe_session::SessionError;
 use std::error::Error;
 use std::fmt::{self, Display};
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 
 /// How a command ended: with an exit code, or with an error to print.
 pub(crate) type Outcome = Result<Exit, CliError>;
@@ -163,6 +163,31 @@ impl<T, E: Into<Source>> Kinded<T> for Result<T, E> {
     fn or_failure(self) -> Result<T, CliError> {
         self.map_err(CliError::failure)
     }
+}
+
+/// Prints help, or what is wrong with the arguments.
+pub(crate) fn print_usage(error: &clap::Error) {
+    let colours = |is_terminal: bool| {
+        let environment = lathe_settings::Environment::of_process();
+        let refused = environment
+            .is_ok_and(|environment| environment.get(lathe_settings::Variable::NoColor).is_some());
+        is_terminal && !refused
+    };
+    let text = error.render();
+    let shown = |coloured: bool| {
+        if coloured {
+            text.ansi().to_string()
+        } else {
+            text.to_string()
+        }
+    };
+    let _ = if error.use_stderr() {
+        let shown = shown(colours(std::io::stderr().is_terminal()));
+        lathe_headless::output::Terminal::stderr().write_all(shown.as_bytes())
+    } else {
+        let shown = shown(colours(std::io::stdout().is_terminal()));
+        lathe_headless::output::Terminal::stdout().write_all(shown.as_bytes())
+    };
 }
 
 /// Prints a line for the user to standard error.

@@ -63,7 +63,7 @@ pub(crate) fn start(
                 })?;
             BoxMakeWriter::new(Mutex::new(file))
         }
-        None => BoxMakeWriter::new(std::io::stderr),
+        None => BoxMakeWriter::new(lathe_headless::output::Terminal::stderr),
     };
     tracing_subscriber::fmt()
         .with_env_filter(filter)

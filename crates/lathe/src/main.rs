@@ -8,17 +8,22 @@ mod error;
 mod logging;
 mod offer;
 mod options;
+mod profile;
 mod prompt;
 mod run;
 mod stray;
+mod telemetry;
 
-use arguments::{Arguments, Command, SessionArguments};
+use arguments::{Arguments, Command, OutputFormat, SessionArguments};
 use clap::{CommandFactory as _, Parser as _};
+use commands::attach::AttachArguments;
 use commands::context::SessionReport;
+use commands::hosts::HostsCommand;
 use error::{CliError, Kinded as _, Outcome};
 use lathe_headless::exit::Exit;
 use lathe_settings::Environment;
-use std::io::Write as _;
+use lathe_tui::Announce;
+use std::io::{IsTerminal as _, Write as _};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -33,7 +38,9 @@ fn main() -> ExitCode {
             return ExitCode::from(u8::try_from(lathe_sandbox::helper(words)).unwrap_or(1));
         }
         lathe_sandbox::offer_helper();
+        lathe_sandbox::hide_process();
     }
+    profile::start();
     // Answered before anything is set up: scripts ask for the version often.
     let mut words = std::env::args_os().skip(1);
     if let (Some(first), None) = (words.next(), words.next())
@@ -46,7 +53,7 @@ fn main() -> ExitCode {
     {
         Ok(arguments) => arguments,
         Err(error) => {
-            let _ = error.print();
+            error::print_usage(&error);
             let exit = if error.use_stderr() {
                 Exit::Usage
             } else {
@@ -78,6 +85,8 @@ fn run_command(arguments: Arguments) -> Outcome {
     };
     match command {
         Command::Demo(demo) => in_runtime(demo::run(environment()?, demo)),
+        Command::Eval(eval) => in_runtime(commands::eval::run(environment()?, eval)),
+        Command::Replay(replay) => in_runtime(commands::replay::run(environment()?, replay)),
         Command::Sessions(sessions) => commands::sessions::run(&environment()?, sessions.command),
         Command::Config(config) => commands::config::run(environment()?, config),
         Command::Trust(trust) => commands::config::trust(environment()?, trust),
@@ -95,12 +104,34 @@ fn run_command(arguments: Arguments) -> Outcome {
         Command::Status => commands::models::status(environment()?),
         Command::Agents(agents) => commands::agents::run(environment()?, agents),
         Command::Skills(skills) => commands::skills::run(environment()?, skills),
-        Command::Acp => {
+        Command::Acp { login: true } => commands::models::sign_in(environment()?),
+        Command::Acp { login: false } => {
             let (environment, session) = (environment()?, arguments.session);
             logging::start(&session, &environment)?;
             in_runtime(run::acp(environment, session))
         }
+        Command::Review(review) => {
+            let (environment, session) = (environment()?, arguments.session);
+            logging::start(&session, &environment)?;
+            in_runtime(commands::review::run(environment, session, review))
+        }
+        Command::Workflow(workflow) => {
+            let (environment, session) = (environment()?, arguments.session);
+            logging::start(&session, &environment)?;
+            in_runtime(commands::workflow::run(environment, session, workflow))
+        }
+        Command::Browser(browser) => in_runtime(commands::browser::run(environment()?, browser)),
+        Command::Import(import) => commands::import::run(environment()?, &import),
+        Command::Serve(serve) => in_runtime(commands::serve::serve(environment()?, serve)),
+        Command::Web(web) => commands::serve::web(environment()?, &web),
+        Command::Devices(devices) => commands::serve::devices(environment()?, devices),
+        Command::Teleport(teleport) => commands::teleport::run(environment()?, teleport.command),
+        Command::Update(update) => in_runtime(commands::update::update(environment()?, update)),
+        Command::Install(install) => in_runtime(commands::update::install(environment()?, install)),
+        Command::Uninstall(uninstall) => commands::update::uninstall(&environment()?, &uninstall),
+        Command::Purge(purge) => commands::purge::run(environment()?, &purge),
         Command::Debug(debug) => in_runtime(commands::debug::run(environment()?, debug.command)),
+        Command::Hosts(hosts) => run_hosts(environment()?, hosts),
         Command::Report(report) => match report {
             SessionReport::Context(session) => {
                 in_runtime(commands::context::context(environment()?, session))
@@ -125,13 +156,58 @@ fn run_command(arguments: Arguments) -> Outcome {
     }
 }
 
+/// Runs a command about running sessions.
+fn run_hosts(environment: Environment, command: HostsCommand) -> Outcome {
+    match command {
+        HostsCommand::Ps(ps) => commands::hosts::ps(&environment, &ps),
+        HostsCommand::Attach(attach) => run_attach(environment, attach),
+        HostsCommand::Board => in_runtime(commands::board::run(environment)),
+        HostsCommand::Logs(logs) => in_runtime(commands::hosts::logs(environment, logs)),
+        HostsCommand::Stop(stop) => in_runtime(commands::hosts::stop(environment, stop)),
+        HostsCommand::Rm(rm) => commands::hosts::rm(&environment, &rm),
+    }
+}
+
+/// Attaches to a session. One that does not run is resumed in the background; then this process attaches to it.
+fn run_attach(environment: Environment, attach: AttachArguments) -> Outcome {
+    let folder = lathe_wire::Folder::of(&environment);
+    if attach.remote().is_some() || folder.find(&attach.id)?.is_some() {
+        return in_runtime(commands::attach::run(environment, attach));
+    }
+    let session = commands::hosts::resumable(&environment, &attach.id)?;
+    let words = ["lathe", "--bg", "--resume", &session];
+    let arguments =
+        Arguments::try_parse_from(words).map_err(|error| CliError::failure(error.to_string()))?;
+    start_session(environment, arguments.session, Announce::Attach)
+}
+
 /// Starts a session: the terminal, print mode, or the SDK protocol.
 fn run_session(environment: Environment, arguments: SessionArguments) -> Outcome {
+    let announce = match arguments.output.output_format {
+        OutputFormat::Json | OutputFormat::StreamJson => Announce::Json,
+        OutputFormat::Text if std::io::stdout().is_terminal() => Announce::Words,
+        OutputFormat::Text => Announce::Id,
+    };
+    start_session(environment, arguments, announce)
+}
+
+fn start_session(
+    environment: Environment,
+    arguments: SessionArguments,
+    announce: Announce,
+) -> Outcome {
+    // Before there are threads: only one survives in the new process.
+    let place = run::Place::choose(&environment, &arguments, announce)?;
+    profile::checkpoint(
+        &environment,
+        "the command line and the environment are read",
+    );
     logging::start(&arguments, &environment)?;
-    if run::output_never_blocks(&arguments) {
-        in_one_thread(run::run(environment, arguments))
+    let _running = lathe_update::lock::running(&environment);
+    if run::output_never_blocks(&arguments) && !arguments.session.bg {
+        in_one_thread(run::run(environment, arguments, place))
     } else {
-        in_runtime(run::run(environment, arguments))
+        in_runtime(run::run(environment, arguments, place))
     }
 }
 

@@ -71,7 +71,7 @@ impl Offer {
             let _ = writeln!(text, "  {}  {}", number + 1, line(found));
         }
         text.push_str("Which one should be used? (a number, or enter for none) ");
-        let mut stderr = std::io::stderr();
+        let mut stderr = lathe_headless::output::Terminal::stderr();
         let _ = stderr.write_all(text.as_bytes());
         let _ = stderr.flush();
         let mut answer = String::new();

@@ -1,6 +1,8 @@
 //! The session's options, from the flags.
 
-use crate::arguments::{SessionArguments, ThinkingDisplayWord, ThinkingWord, agents_json};
+use crate::arguments::{
+    ModelArguments, SessionArguments, ThinkingDisplayWord, ThinkingWord, agents_json,
+};
 use crate::error::CliError;
 use lathe_engine::{
     Answerer, ExtensionOptions, HistoryOptions, LimitOptions, McpOptions, ModelOptions,
@@ -41,6 +43,7 @@ pub(crate) fn of(arguments: &SessionArguments) -> Result<SessionOptions, CliErro
     .concat();
     let without = Without::of(arguments);
     Ok(SessionOptions {
+        observe: crate::telemetry::options(),
         model: model_options(arguments),
         prompt: PromptOptions {
             system: text_or_file(
@@ -70,11 +73,7 @@ pub(crate) fn of(arguments: &SessionArguments) -> Result<SessionOptions, CliErro
             answerer: Answerer::Nobody,
             no_sandbox: permissions.no_sandbox,
         },
-        limits: LimitOptions {
-            max_turns: model.max_turns,
-            max_budget_usd: model.max_budget_usd,
-            max_session_tokens: model.max_session_tokens,
-        },
+        limits: limit_options(model),
         history: HistoryOptions {
             session: choice,
             setup: if session.init || session.init_only {
@@ -113,8 +112,19 @@ pub(crate) fn of(arguments: &SessionArguments) -> Result<SessionOptions, CliErro
             ..McpOptions::default()
         },
         schedule: lathe_engine::ScheduleOptions::default(),
+        worktree: session.worktree.clone(),
         interactive: false,
     })
+}
+
+fn limit_options(model: &ModelArguments) -> LimitOptions {
+    LimitOptions {
+        max_turns: model.max_turns,
+        max_budget_usd: model.max_budget_usd,
+        max_session_tokens: model.max_session_tokens,
+        token_budget: model.token_budget,
+        goal: model.goal.clone(),
+    }
 }
 
 fn model_options(arguments: &SessionArguments) -> ModelOptions {

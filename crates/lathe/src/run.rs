@@ -9,11 +9,16 @@ use lathe_headless::acp::AcpOptions;
 use lathe_headless::exit::Exit;
 use lathe_headless::print::{self, Format, PrintOptions, Signal};
 use lathe_headless::sdk::SdkOptions;
+use lathe_host::Hub;
+use lathe_process::stub::{Link, split};
+use lathe_process::{Console, TerminalSize};
 use lathe_protocol::content::Content;
 use lathe_protocol::frame::{FrameOptions, SessionStateFrames};
 use lathe_protocol::op::Prompt;
 use lathe_settings::{Environment, Variable};
-use std::io::Write as _;
+use lathe_tui::{Announce, Hosting};
+use std::io::{IsTerminal as _, Write as _};
+use std::sync::Arc;
 use tokio::sync::watch;
 
 /// Whether output can't block the session: it is printed at the end, or by a thread of its own.
@@ -26,8 +31,88 @@ pub(crate) fn output_never_blocks(arguments: &SessionArguments) -> bool {
     }
 }
 
-/// Runs a session.
-pub(crate) async fn run(mut environment: Environment, mut arguments: SessionArguments) -> Outcome {
+/// Where a session is drawn.
+#[derive(Debug, Default)]
+pub(crate) struct Place {
+    /// The process that the shell waits for, if the session can leave its terminal.
+    link: Option<Link>,
+    /// The terminal of a session that begins in the background.
+    console: Option<Arc<Console>>,
+    announce: Announce,
+}
+
+impl Place {
+    /// Chooses the place. A session on a terminal, or in the background, becomes a process of its own.
+    ///
+    /// # Errors
+    /// If a session can't begin in the background here.
+    pub(crate) fn choose(
+        environment: &Environment,
+        arguments: &SessionArguments,
+        announce: Announce,
+    ) -> Result<Self, CliError> {
+        let output = &arguments.output;
+        let failed = |error| {
+            CliError::failure(format!(
+                "a session in the background can't be started: {error}"
+            ))
+        };
+        if arguments.session.bg {
+            if arguments.prompt.is_none()
+                && arguments.session.resume.is_none()
+                && !arguments.session.continue_session
+            {
+                return Err(
+                    CliError::usage("--bg needs a prompt, or a session to resume")
+                        .hint("lathe --bg \"fix the failing test\""),
+                );
+            }
+            let link = split().map_err(failed)?;
+            let console = Console::take_over(BACKGROUND_SIZE).map_err(failed)?;
+            return Ok(Self {
+                link: Some(link),
+                console: Some(Arc::new(console)),
+                announce,
+            });
+        }
+        let is_interactive = !output.print
+            && output.output_format == OutputFormat::Text
+            && output.input_format == InputFormat::Text
+            && !arguments.session.init_only;
+        let on_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+        if !is_interactive || !on_terminal || lathe_tui::is_plain(environment) {
+            return Ok(Self::default());
+        }
+        // Without a second process, the session stays on its terminal.
+        Ok(Self {
+            link: split().ok(),
+            ..Self::default()
+        })
+    }
+}
+
+/// The size of a terminal that nobody looks at.
+const BACKGROUND_SIZE: TerminalSize = TerminalSize {
+    rows: 40,
+    columns: 120,
+};
+
+/// Runs a session, and sends the last telemetry.
+pub(crate) async fn run(
+    environment: Environment,
+    arguments: SessionArguments,
+    place: Place,
+) -> Outcome {
+    let outcome = run_face(environment, arguments, place).await;
+    crate::telemetry::end().await;
+    outcome
+}
+
+async fn run_face(
+    mut environment: Environment,
+    mut arguments: SessionArguments,
+    place: Place,
+) -> Outcome {
     enter_folder(&mut environment, &arguments)?;
     if arguments.settings.no_claude_home {
         let name = Variable::ReadClaudeHome.name().to_owned();
@@ -49,8 +134,8 @@ pub(crate) async fn run(mut environment: Environment, mut arguments: SessionArgu
     if arguments.session.init_only {
         return run_hooks_only(environment, &arguments).await;
     }
-    if !output.print && output.output_format == OutputFormat::Text {
-        return interactive(environment, arguments).await;
+    if arguments.session.bg || (!output.print && output.output_format == OutputFormat::Text) {
+        return interactive(environment, arguments, place).await;
     }
     let options = options::of(&arguments)?;
     let prompt = prompt::read(arguments.prompt.as_deref().unwrap_or_default())?;
@@ -59,7 +144,11 @@ pub(crate) async fn run(mut environment: Environment, mut arguments: SessionArgu
 }
 
 /// Opens the interactive terminal.
-async fn interactive(environment: Environment, mut arguments: SessionArguments) -> Outcome {
+async fn interactive(
+    environment: Environment,
+    mut arguments: SessionArguments,
+    place: Place,
+) -> Outcome {
     let pick_session = arguments
         .session
         .resume
@@ -72,13 +161,23 @@ async fn interactive(environment: Environment, mut arguments: SessionArguments) 
         ));
     }
     options.interactive = true;
+    let in_background = place.console.is_some();
+    let (hub, requests) = Hub::new(&environment);
+    options.observe = hub.observing(options.observe);
+    let mut hosting = Hosting::new(hub, requests, place.link, place.console);
+    hosting.announce = place.announce;
     let terminal = lathe_tui::TerminalOptions {
         prompt: prompt::with_mentions(&arguments, &environment)?,
         pick_session,
         screen_reader: false,
+        hosting: Some(hosting),
     };
     // Asked before the terminal is taken over: its keys are read by others from then on.
-    if options.model.name.is_none() && is_new(&options) && Offer::is_needed(&environment) {
+    if !in_background {
+        crate::commands::import::offer(&environment);
+    }
+    let may_offer = options.model.name.is_none() && is_new(&options) && !in_background;
+    if may_offer && Offer::is_needed(&environment) {
         let offer = Offer::find(environment.clone()).await;
         match offer.choose() {
             Some(model) => options.model.name = Some(model),
@@ -90,12 +189,27 @@ async fn interactive(environment: Environment, mut arguments: SessionArguments) 
             }
         }
     }
+    migrate(&environment);
+    crate::commands::update::look_in_background(&environment);
     match Box::pin(lathe_tui::run(environment, options, terminal)).await {
         lathe_tui::Ended::Left => Ok(Exit::Success),
         lathe_tui::Ended::Terminated => Ok(Exit::Terminated),
         lathe_tui::Ended::NoCredentials(why) => Err(CliError::no_credentials(why)),
         lathe_tui::Ended::Usage(why) => Err(CliError::usage(why)),
         lathe_tui::Ended::Failed(why) => Err(CliError::failure(why)),
+    }
+}
+
+/// Brings files of an older version up to date; what may wait is done beside the session.
+fn migrate(environment: &Environment) {
+    let home = lathe_settings::paths::config_home(environment);
+    match lathe_update::migrations::run(&home) {
+        Ok(Some(rest)) => drop(lathe_spawn::blocking(rest)),
+        Ok(None) => {}
+        Err(error) => notice(&format!(
+            "files of an older version in {} were not brought up to date: {error}",
+            home.display()
+        )),
     }
 }
 
@@ -190,7 +304,9 @@ pub(crate) async fn acp(mut environment: Environment, arguments: SessionArgument
     };
     let running =
         lathe_headless::acp::run(environment, options, std::io::stdin(), std::io::stdout());
-    Ok(Box::pin(running).await)
+    let exit = Box::pin(running).await;
+    crate::telemetry::end().await;
+    Ok(exit)
 }
 
 /// The value of `--permission-prompt-tool`, unless `--permission-prompts none` denies everything.
@@ -253,6 +369,7 @@ async fn print_one(
             return Err(error.into());
         }
     };
+    crate::profile::checkpoint(&environment, "the session is open");
     for remark in &opened.remarks {
         notice(&remark.to_string());
     }
@@ -277,7 +394,7 @@ async fn print_one(
 
 /// Makes `--cwd` the working folder, resolved: sessions are found by it. The files of `--mcp-config` must be
 /// readable, or the session would start with fewer tools than its flags name.
-fn enter_folder(
+pub(crate) fn enter_folder(
     environment: &mut Environment,
     arguments: &SessionArguments,
 ) -> Result<(), CliError> {
@@ -335,7 +452,7 @@ fn mentions(bytes: &[u8], mark: &[u8]) -> bool {
 }
 
 /// Listens for signals. The second one ends the process at once.
-fn listen() -> watch::Receiver<Signal> {
+pub(crate) fn listen() -> watch::Receiver<Signal> {
     let (sender, receiver) = watch::channel(Signal::None);
     lathe_spawn::task(async move {
         use tokio::signal::unix::{SignalKind, signal};

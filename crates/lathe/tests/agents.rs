@@ -610,7 +610,7 @@ fn files_of_agents_and_skills_are_checked_wherever_they_lie() {
     );
     for (arguments, code, expected) in [
         (["agents", "drafts/good.md"], 0, "1 agent, 0 problems"),
-        (["agents", "drafts/typo.md"], 0, "did you mean Read?"),
+        (["agents", "drafts/typo.md"], 0, "did you mean `Read`?"),
         // A file by itself is read as a plugin's: it may do without, and is told what is missing.
         (["agents", "drafts/bad.md"], 0, "description: is missing"),
         (["agents", "drafts/note.md"], 0, "description: is missing"),

@@ -693,7 +693,10 @@ fn a_workspace_is_prepared_by_hooks_before_the_session_starts() {
     let home = TestHome::with_server(&server);
     let command = r#"cat >> asked.txt; echo >> asked.txt; echo 'export PREPARED=yes' >> "$CLAUDE_ENV_FILE"; echo '{"hookSpecificOutput":{"hookEventName":"Setup","additionalContext":"The tools are built."}}'"#;
     let settings = json!({"hooks": {
-        "Setup": [{"matcher": "init", "hooks": [{"type": "command", "command": command}]}],
+        "Setup": [
+            {"matcher": "init", "hooks": [{"type": "command", "command": command}]},
+            {"matcher": "maintenance", "hooks": [{"type": "command", "command": "echo maintained >> asked.txt"}]},
+        ],
         "SessionStart": [{"hooks": [{"type": "command", "command": "echo started >> asked.txt"}]}],
         "DirectoryAdded": [{"hooks": [{"type": "command", "command": "cat > added.json"}]}],
     }});
@@ -710,7 +713,7 @@ fn a_workspace_is_prepared_by_hooks_before_the_session_starts() {
     std::fs::remove_file(home.project().join("asked.txt")).unwrap();
     let maintained = run(&home, &["/add-dir /tmp", "--maintenance"]);
     assert_eq!(maintained.code(), Some(0), "{}", maintained.stderr);
-    assert_eq!(home.read("asked.txt"), "started\n");
+    assert_eq!(home.read("asked.txt"), "maintained\nstarted\n");
 
     let output = run(&home, &["go", "--init", "--allowedTools", "Bash"]);
     assert_eq!(output.code(), Some(0), "{}", output.stderr);

@@ -9,6 +9,8 @@
 use lathe_scripted::{BlockingServer, Reply, Scenario};
 use lathe_testkit::TestHome;
 use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).expect(text)
@@ -290,4 +292,75 @@ fn every_flag_has_its_line_in_the_docs() {
     for flag in flags {
         assert!(documented.contains(&flag), "{flag} is not in docs/flags.md");
     }
+}
+
+/// The command lines of a page: in backticks, or on lines of their own, without the comment after them.
+fn command_lines(page: &str) -> Vec<String> {
+    let alone = page.lines().map(str::trim);
+    let alone = alone.filter(|line| line.starts_with("lathe "));
+    let quoted = page.split('`').filter(|part| !part.contains('\n'));
+    let quoted = quoted.filter(|part| part.starts_with("lathe "));
+    let without_comment = |line: &str| {
+        let end = [line.find("   "), line.find(" # ")];
+        let end = end.into_iter().flatten().min().unwrap_or(line.len());
+        line[..end].replace(['[', ']', '`'], "")
+    };
+    alone.chain(quoted).map(without_comment).collect()
+}
+
+/// The names below "Commands:" in a help text.
+fn subcommands(help: &str) -> Vec<&str> {
+    let list = help.split("\nCommands:\n").nth(1).unwrap_or_default();
+    let list = list.split("\n\n").next().unwrap_or_default().lines();
+    list.filter_map(|line| line.strip_prefix("  "))
+        .filter(|line| line.starts_with(|first: char| first.is_ascii_lowercase()))
+        .filter_map(|line| line.split_whitespace().next())
+        .collect()
+}
+
+#[test]
+fn every_command_line_in_the_docs_is_one_that_lathe_knows() {
+    let home = TestHome::new();
+    let mut helps: BTreeMap<Vec<String>, String> = BTreeMap::new();
+    let mut help = |path: &[String]| {
+        let ask = || {
+            let words = path.iter().map(String::as_str).chain(["--help"]);
+            home.run(words, "").stdout
+        };
+        helps.entry(path.to_vec()).or_insert_with(ask).clone()
+    };
+    let root = lathe_testkit::workspace_root();
+    let pages = std::fs::read_dir(root.join("docs")).unwrap().flatten();
+    let mut pages: Vec<PathBuf> = pages.map(|page| page.path()).collect();
+    pages.retain(|page| page.extension().is_some_and(|kind| kind == "md"));
+    pages.push(root.join("README.md"));
+    let mut checked = 0;
+    for page in pages {
+        let text = std::fs::read_to_string(&page).unwrap();
+        for line in command_lines(&text) {
+            let mut path: Vec<String> = Vec::new();
+            for (index, word) in line.split_whitespace().skip(1).enumerate() {
+                if word == "--" {
+                    break;
+                }
+                let here = help(&path);
+                if subcommands(&here).contains(&word) {
+                    path.push(word.to_owned());
+                } else if word.starts_with("--") {
+                    let flag = word.split(['=', '|', '…']).next().unwrap();
+                    let known = |help: &str| {
+                        let mut words = help.split(|c: char| !c.is_alphanumeric() && c != '-');
+                        words.any(|known| known == flag)
+                    };
+                    let known = known(&here) || known(&help(&[]));
+                    assert!(known, "{}: {line}: {flag}", page.display());
+                } else if index == 0 && word.bytes().all(|byte| byte.is_ascii_lowercase()) {
+                    // The page on flags shows what a mistyped command does.
+                    assert_eq!(word, "docter", "{}: {line}", page.display());
+                }
+            }
+            checked += 1;
+        }
+    }
+    assert!(checked > 200, "only {checked} were found");
 }

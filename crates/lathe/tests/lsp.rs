@@ -44,7 +44,9 @@ fn pyright() -> Value {
         "{} is not there; run scripts/setup-tests",
         program.display()
     );
-    json!({"command": program, "args": ["--stdio"], "extensionToLanguage": {".py": "python"}})
+    json!({
+        "command": program, "args": ["--stdio"], "extensionToLanguage": {".py": "python"}, "startupTimeout": 180_000
+    })
 }
 
 fn run(home: &TestHome, more: &[&str]) -> lathe_testkit::Output {
@@ -164,6 +166,80 @@ fn the_tool_answers_without_a_question_and_respects_read_rules() {
         "{}",
         sent(&model, 5)
     );
+    model.finish();
+    processes::assert_none_left(&home);
+}
+
+#[test]
+fn a_place_that_a_server_names_shows_no_line_of_a_closed_file() {
+    const SECRET: &str = "canary-51c0de";
+    let ask = |file: &str| {
+        Reply::tool_use(
+            "LSP",
+            json!({"operation": "findReferences", "filePath": file, "line": 1, "character": 1}),
+        )
+    };
+    let model = model([
+        ask("a.words"),
+        ask("linked.words"),
+        ask("folder/notes.words"),
+        ask("kept/plan.words"),
+        Reply::text("done"),
+    ]);
+    let home = trusted(&model);
+    let project = home.project().canonicalize().unwrap();
+    let outside = home.root().join("other");
+    for file in [
+        project.join(".env"),
+        project.join("kept/plan.words"),
+        project.join("closed/b.words"),
+        home.home().join(".ssh/id_rsa"),
+        outside.join("notes.words"),
+    ] {
+        home.write(file, format!("{SECRET}\n"));
+    }
+    home.write(".latheignore", "kept/\n");
+    home.write("a.words", "class Outer\nsecond\n");
+    std::os::unix::fs::symlink(project.join(".env"), project.join("linked.words")).unwrap();
+    std::os::unix::fs::symlink(&outside, project.join("folder")).unwrap();
+    let elsewhere: Vec<String> = [
+        project.join(".env"),
+        project.join("linked.words"),
+        project.join("folder/notes.words"),
+        project.join("kept/plan.words"),
+        project.join("src/../kept/plan.words"),
+        project.join("closed/b.words"),
+        project.join("../../other/notes.words"),
+        home.home().join(".ssh/id_rsa"),
+        outside.join("notes.words"),
+    ]
+    .iter()
+    .map(|path| format!("file://{}", path.display()))
+    .chain([
+        format!(
+            "file://{}/%2e%2e/%2e%2e/other/notes.words",
+            project.display()
+        ),
+        format!("file://{}/.%65nv", project.display()),
+    ])
+    .collect();
+    let mut entry = scripted("normal");
+    entry["env"] = json!({"LSP_ELSEWHERE": elsewhere.join(" ")});
+    home.write(
+        home.config().join("settings.json"),
+        settings(&json!({"scripted": entry})),
+    );
+    let output = run(&home, &["--disallowedTools", "Read(closed/**)"]);
+    assert_eq!(output.code(), Some(0), "{}", output.stderr);
+    assert!(
+        sent(&model, 1).contains("class Outer"),
+        "{}",
+        sent(&model, 1)
+    );
+    for request in 1..=4 {
+        let told = sent(&model, request);
+        assert!(!told.contains(SECRET), "{told}");
+    }
     model.finish();
     processes::assert_none_left(&home);
 }
@@ -387,4 +463,106 @@ fn servers_come_and_go_with_settings_while_a_session_runs() {
     assert!(sent(&model, 2).contains("rest: some words"));
     model.finish();
     processes::assert_none_left(&home);
+}
+
+fn edit(input: Value) -> Reply {
+    Reply::tool_use("LSPEdit", input)
+}
+
+/// A project of two files that use each other, with a real server.
+fn shop(model: &BlockingServer, settings_more: &Value) -> TestHome {
+    let home = trusted(model);
+    let mut settings: Value = settings(&json!({"pyright": pyright()})).parse().unwrap();
+    for (key, value) in settings_more.as_object().unwrap() {
+        settings[key] = value.clone();
+    }
+    home.write(home.config().join("settings.json"), settings.to_string());
+    home.write("a_shop.py", "def total() -> int:\n    return 1\n");
+    home.write("b_app.py", "from a_shop import total\n\nprint(total())\n");
+    home
+}
+
+fn rename() -> Reply {
+    edit(
+        json!({"operation": "rename", "filePath": "a_shop.py", "line": 1, "query": "total", "newName": "amount"}),
+    )
+}
+
+#[test]
+fn a_rename_of_a_server_changes_all_files_under_the_rules_and_can_be_taken_back() {
+    let model = model([
+        rename(),
+        edit(
+            json!({"operation": "replaceSymbol", "filePath": "a_shop.py", "symbol": "amount",
+            "text": "def amount() -> int:\n    return 2\n"}),
+        ),
+        Reply::text("done"),
+    ]);
+    let home = shop(&model, &json!({}));
+    let output = run(&home, &["--permission-mode", "acceptEdits"]);
+    assert_eq!(output.code(), Some(0), "{}", output.stderr);
+    assert_eq!(
+        home.read("a_shop.py"),
+        "def amount() -> int:\n    return 2\n"
+    );
+    assert_eq!(
+        home.read("b_app.py"),
+        "from a_shop import amount\n\nprint(amount())\n"
+    );
+    let told = sent(&model, 1);
+    assert!(told.contains("+print(amount())"), "{told}");
+    model.finish();
+    let id = output.result()["session_id"].as_str().unwrap().to_owned();
+    let shown = home.run(["sessions", "show", &id, "--json"], "");
+    let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
+    let prompt = shown["prompts"][0]["id"].as_str().unwrap().to_owned();
+    let back = home.run(["sessions", "rewind", &id, &prompt, "--files"], "");
+    assert_eq!(back.code(), Some(0), "{back:#?}");
+    assert!(home.read("a_shop.py").contains("def total"), "{back:#?}");
+    assert!(
+        home.read("b_app.py").contains("print(total())"),
+        "{back:#?}"
+    );
+    processes::assert_none_left(&home);
+}
+
+#[test]
+fn every_file_of_an_edit_is_judged_and_one_that_may_not_change_stops_all() {
+    let denied = json!({"permissions": {"deny": ["Edit(**/b_app.py)"]}});
+    for (mode, more, reason) in [
+        ("default", json!({}), "needs permission"),
+        ("plan", json!({}), "plan mode"),
+        ("acceptEdits", denied, "is not permitted"),
+    ] {
+        let model = model([rename(), Reply::text("done")]);
+        let home = shop(&model, &more);
+        let output = run(&home, &["--permission-mode", mode]);
+        assert_eq!(output.code(), Some(0), "{}", output.stderr);
+        let told = sent(&model, 1);
+        assert!(told.contains(reason), "{mode}: {told}");
+        assert!(home.read("a_shop.py").contains("total"), "{mode}");
+        assert!(home.read("b_app.py").contains("total"), "{mode}");
+        model.finish();
+    }
+}
+
+#[test]
+fn a_file_that_changes_meanwhile_leaves_all_files_as_they_were() {
+    let touch = json!({"hooks": {"PreToolUse": [{"matcher": "LSPEdit", "hooks": [
+        {"type": "command", "command": "echo '# later' >> b_app.py"}]}]}});
+    let model = model([rename(), Reply::text("done")]);
+    let home = shop(&model, &touch);
+    let output = run(&home, &["--permission-mode", "acceptEdits"]);
+    assert_eq!(output.code(), Some(0), "{}", output.stderr);
+    let told = sent(&model, 1);
+    assert!(told.contains("b_app.py has changed since"), "{told}");
+    assert_eq!(
+        home.read("a_shop.py"),
+        "def total() -> int:\n    return 1\n"
+    );
+    assert_eq!(
+        home.read("b_app.py"),
+        "from a_shop import total\n\nprint(total())\n# later\n"
+    );
+    model.finish();
 }

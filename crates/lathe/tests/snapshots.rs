@@ -18,7 +18,7 @@ const FILTERS: &[(&str, &str)] = &[
     (r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?Z", "[time]"),
     (r"127\.0\.0\.1:\d+", "127.0.0.1:[port]"),
     (
-        r#""(duration_ms|duration_api_ms|ttft_ms|first_token_ms)":\d+"#,
+        r#""(duration_ms|duration_api_ms|time_to_request_ms|ttft_stream_ms|ttft_ms|first_token_ms)":\d+"#,
         r#""$1":0"#,
     ),
     (r#""(uuid|session_id)":"[^"]*""#, r#""$1":"[id]""#),

@@ -12,6 +12,10 @@ pub(crate) enum Command {
     Demo(DemoArguments),
     /// List, show, export and delete sessions.
     Sessions(SessionsArguments),
+    /// Run a recorded session again in a scratch copy, and report what differs.
+    Replay(crate::commands::replay::ReplayArguments),
+    /// Run cases that show how a model behaves here, and whether a plugin helps.
+    Eval(crate::commands::eval::EvalArguments),
     /// Read and change settings.
     Config(ConfigArguments),
     /// List, add and remove trusted folders, whose settings, hooks and rules are applied.
@@ -44,9 +48,43 @@ pub(crate) enum Command {
     /// Serve an editor over standard input and output (Agent Client Protocol).
     ///
     /// Flags of a session go before the command: `lathe --model haiku acp`.
-    Acp,
+    Acp {
+        /// Store the key of a provider, read from the terminal, instead of serving.
+        #[arg(long)]
+        login: bool,
+    },
+    /// Review a change with several agents, and report the findings.
+    ///
+    /// Flags of a session go before the command: `lathe --model opus review`.
+    Review(crate::commands::review::ReviewArguments),
+    /// Run scripts that direct agents, list them, show one, or check one.
+    ///
+    /// Flags of a session go before the command: `lathe --model opus workflow run research`.
+    Workflow(crate::commands::workflow::WorkflowArguments),
+    /// Connect a browser, which sessions then use through the MCP server `browser`.
+    Browser(crate::commands::browser::BrowserArguments),
+    /// Import the setup of another agent: settings, rules, servers, instructions, agents, commands, skills, hooks.
+    Import(crate::commands::import::ImportArguments),
+    /// Serve the page and the API for the sessions of this machine, on 127.0.0.1.
+    Serve(crate::commands::serve::ServeArguments),
+    /// Open the page in a browser; prints the link.
+    Web(crate::commands::serve::WebArguments),
+    /// List, admit and revoke the devices that may use the page and the API.
+    Devices(crate::commands::serve::DevicesArguments),
+    /// Move a session with its git state to another machine, or take one in.
+    Teleport(crate::commands::teleport::TeleportArguments),
+    /// Update to the newest version of the channel, or name the command that does.
+    Update(crate::commands::update::UpdateArguments),
+    /// Install a version for this user, go back to one, or change the channel.
+    Install(crate::commands::update::InstallArguments),
+    /// Remove the installation; settings and sessions stay unless --purge is given.
+    Uninstall(crate::commands::update::UninstallArguments),
+    /// Delete everything that is kept about a project: sessions, memory, trust, server choices.
+    Purge(crate::commands::purge::PurgeArguments),
     /// Inspect the request that would be sent to the model.
     Debug(DebugArguments),
+    #[command(flatten)]
+    Hosts(crate::commands::hosts::HostsCommand),
     #[command(flatten)]
     Report(crate::commands::context::SessionReport),
     /// Print shell completions.
@@ -106,6 +144,38 @@ pub(crate) enum SessionsCommand {
         /// The file; standard output if absent.
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
+        /// Hide keys, tokens, passwords, mail addresses and the home folder.
+        #[arg(long)]
+        sanitize: bool,
+    },
+    /// Take in a session: a transcript (JSON lines) or an export as JSON.
+    Import {
+        /// The file.
+        file: PathBuf,
+    },
+    /// Check that no line of a session's transcripts was changed, removed or moved.
+    ///
+    /// Every line carries a hash of itself and the line before it. Exits with 1 if something is not as it was written.
+    Verify {
+        /// Its id, the beginning of it, its title, or its file.
+        session: String,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Search the text of all sessions.
+    Search(SearchArguments),
+    /// Show what was done and what it cost, by day, model, project and tool.
+    Insights {
+        /// Only this folder's project.
+        #[arg(long)]
+        here: bool,
+        /// Only from this day on, such as 2026-11-01.
+        #[arg(long, value_name = "DAY")]
+        after: Option<String>,
+        /// Write a page for a browser to this file.
+        #[arg(long, value_name = "FILE")]
+        html: Option<PathBuf>,
     },
     /// Delete sessions permanently.
     Delete {
@@ -132,6 +202,41 @@ pub(crate) enum SessionsCommand {
         /// The tag.
         tag: String,
     },
+}
+
+// `lathe sessions search`.
+#[derive(Debug, Args)]
+pub(crate) struct SearchArguments {
+    /// Words that must all occur in a message.
+    #[arg(required = true)]
+    pub(crate) words: Vec<String>,
+    /// Only sessions of a folder whose path contains this; `.` is this project.
+    #[arg(long)]
+    pub(crate) folder: Option<String>,
+    /// Only sessions that ended on this branch.
+    #[arg(long)]
+    pub(crate) branch: Option<String>,
+    /// Only sessions with this tag.
+    #[arg(long)]
+    pub(crate) tag: Option<String>,
+    /// Only messages from this day on, such as 2026-11-01.
+    #[arg(long, value_name = "DAY")]
+    pub(crate) after: Option<String>,
+    /// Only messages before this day.
+    #[arg(long, value_name = "DAY")]
+    pub(crate) before: Option<String>,
+    /// Only sessions in which this tool was called.
+    #[arg(long)]
+    pub(crate) tool: Option<String>,
+    /// Only sessions in which a call named a file whose path contains this.
+    #[arg(long)]
+    pub(crate) file: Option<String>,
+    /// The most sessions to show.
+    #[arg(long, default_value_t = 20)]
+    pub(crate) limit: usize,
+    /// As JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 // `lathe sessions rewind`.
@@ -409,4 +514,6 @@ pub(crate) enum ExportFormat {
     Text,
     /// Every record.
     Json,
+    /// One page for a browser: foldable, searchable.
+    Html,
 }

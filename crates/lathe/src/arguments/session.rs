@@ -177,6 +177,14 @@ pub(crate) struct ModelArguments {
     #[arg(long, value_name = "USD", value_parser = values::positive_dollars, help_heading = "Model")]
     pub(crate) max_budget_usd: Option<f64>,
 
+    /// Go on until this is reached: a condition, or a command after `!`.
+    #[arg(long, value_name = "CONDITION", help_heading = "Model")]
+    pub(crate) goal: Option<String>,
+
+    /// Have each turn use about this many output tokens, e.g. 500k.
+    #[arg(long, value_name = "TOKENS", value_parser = values::tokens, help_heading = "Model")]
+    pub(crate) token_budget: Option<u64>,
+
     /// Maximum number of tokens of the session, input and output together.
     #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Model")]
     pub(crate) max_session_tokens: Option<u64>,
@@ -336,6 +344,14 @@ pub(crate) struct ResumeArguments {
     /// Resume the newest session of this folder that mentions a pull request, by its number or address.
     #[arg(long, value_name = "PR", conflicts_with_all = ["resume", "continue_session"], help_heading = "Session")]
     pub(crate) from_pr: Option<String>,
+
+    /// Start the session in the background, and print its id. `lathe attach ID` opens it.
+    #[arg(long, conflicts_with_all = ["print", "input_format", "init_only"], help_heading = "Session")]
+    pub(crate) bg: bool,
+
+    /// Work in a git worktree of this name, which is made if it isn't there; without a name, in a new one.
+    #[arg(short = 'w', long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", value_parser = values::worktree, help_heading = "Session")]
+    pub(crate) worktree: Option<String>,
 
     /// The title of the session.
     #[arg(short = 'n', long, value_name = "NAME", help_heading = "Session")]

@@ -18,6 +18,8 @@ pub(crate) enum ValueError {
     Setting,
     #[error("expected auto, off, or a number of tokens")]
     Compaction,
+    #[error("expected a number of tokens, for example 250000, 500k or 1.5m")]
+    Tokens,
 }
 
 pub(crate) fn uuid(text: &str) -> Result<Uuid, ValueError> {
@@ -29,6 +31,20 @@ pub(crate) fn positive_dollars(text: &str) -> Result<f64, ValueError> {
         Ok(dollars) if dollars > 0.0 && dollars.is_finite() => Ok(dollars),
         _ => Err(ValueError::Dollars),
     }
+}
+
+/// A number of tokens, with `k` or `m` for thousands and millions.
+pub(crate) fn tokens(text: &str) -> Result<u64, ValueError> {
+    lathe_engine::turn::token_budget::parse_tokens(text).ok_or(ValueError::Tokens)
+}
+
+/// The name of a worktree; an empty one is made up.
+pub(crate) fn worktree(text: &str) -> Result<String, lathe_tools::worktree::BadWorktreeName> {
+    if text.is_empty() {
+        return Ok(lathe_tools::worktree::new_name());
+    }
+    lathe_tools::worktree::check_name(text)?;
+    Ok(text.to_owned())
 }
 
 /// A permission mode; `manual` is another word for `default`.

@@ -1,22 +1,37 @@
 //! The subcommands. Each parses its arguments, calls the crate that does the work, and prints the result.
 
 pub(crate) mod agents;
+pub(crate) mod attach;
+pub(crate) mod board;
+pub(crate) mod browser;
 pub(crate) mod config;
 pub(crate) mod context;
 pub(crate) mod debug;
 pub(crate) mod doctor;
+pub(crate) mod eval;
 mod extensions;
 pub(crate) mod hooks;
+pub(crate) mod hosts;
+pub(crate) mod import;
 pub(crate) mod mcp;
 pub(crate) mod mcp_probe;
 pub(crate) mod memory;
 pub(crate) mod models;
 pub(crate) mod permissions;
 pub(crate) mod plugin;
+pub(crate) mod purge;
+mod recording;
+pub(crate) mod replay;
+pub(crate) mod review;
 pub(crate) mod sandbox;
+mod scripted;
+pub(crate) mod serve;
 pub(crate) mod sessions;
 pub(crate) mod skills;
 pub(crate) mod suggest;
+pub(crate) mod teleport;
+pub(crate) mod update;
+pub(crate) mod workflow;
 
 use crate::arguments::Scope;
 use crate::error::{CliError, Outcome};

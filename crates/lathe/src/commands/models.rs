@@ -5,6 +5,7 @@ use crate::error::{CliError, Kinded as _, Outcome, notice};
 use clap::{Args, Subcommand};
 use lathe_engine::models::{self, Listed, Place};
 use lathe_headless::exit::Exit;
+use lathe_model::providers::ANTHROPIC;
 use lathe_settings::{Environment, load};
 use std::fmt::Write as _;
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
@@ -177,6 +178,21 @@ pub(crate) fn login(environment: Environment, arguments: &LoginArguments) -> Out
     })
 }
 
+/// `lathe acp --login`: asks for a provider and its key. An editor runs it in a terminal of its own.
+pub(crate) fn sign_in(environment: Environment) -> Outcome {
+    let names = overview(environment.clone())?.names();
+    let mut asking = std::io::stderr();
+    let _ = write!(asking, "Providers: {names}\nProvider [{ANTHROPIC}]: ");
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line).or_failure()?;
+    let provider = match line.trim() {
+        "" => ANTHROPIC,
+        name => name,
+    };
+    let provider = Some(provider.to_owned());
+    login(environment, &LoginArguments { provider })
+}
+
 /// `lathe status`: the providers, and where their keys come from.
 pub(crate) fn status(environment: Environment) -> Outcome {
     let mut text = String::new();
@@ -204,7 +220,8 @@ fn read_key(provider: &str) -> Result<String, CliError> {
     let stdin = std::io::stdin();
     let hidden = stdin.is_terminal().then(Hidden::new).flatten();
     if stdin.is_terminal() {
-        let _ = write!(std::io::stderr(), "Key of {provider}: ");
+        let mut stderr = lathe_headless::output::Terminal::stderr();
+        let _ = write!(stderr, "Key of {provider}: ");
     }
     let mut line = String::new();
     stdin.lock().read_line(&mut line).or_failure()?;

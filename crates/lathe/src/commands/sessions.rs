@@ -1,13 +1,15 @@
 //! `lathe sessions`.
 
 use super::{exit_if, print};
-use crate::arguments::{ExportFormat, RewindArguments, SessionsCommand};
+use crate::arguments::{ExportFormat, RewindArguments, SearchArguments, SessionsCommand};
 use crate::error::{CliError, Outcome};
 use crate::in_runtime;
 use lathe_session::checkpoint::{RewindMode, WriteGuard};
-use lathe_session::cli::{self, RewindWhat};
+use lathe_session::cli::{self, Privacy, RewindWhat};
+use lathe_session::link::Verification;
+use lathe_session::search::{self, Query};
 use lathe_session::store::Scope;
-use lathe_session::{SessionError, SessionStore};
+use lathe_session::{SessionError, SessionStore, insights};
 use lathe_settings::Environment;
 use lathe_settings::paths::config_home;
 use std::path::Path;
@@ -43,15 +45,46 @@ pub(crate) fn run(environment: &Environment, command: SessionsCommand) -> Outcom
             session,
             format,
             output,
+            sanitize,
         } => {
-            let text = cli::export(&store, &session, cwd, format.into())?;
+            let privacy = if sanitize {
+                Privacy::Sanitized(environment.home.as_deref())
+            } else {
+                Privacy::Whole
+            };
+            let text = cli::export(&store, &session, cwd, format.into(), privacy)?;
             let Some(path) = output else {
                 return print(&text);
             };
-            std::fs::write(&path, text).map_err(|error| {
-                CliError::failure(format!("{} can't be written: {error}", path.display()))
+            write(&path, text)
+        }
+        SessionsCommand::Import { file } => {
+            let id = lathe_session::import::import(&store, &environment.cwd.join(file), cwd)?;
+            print(&format!("{id}\n"))
+        }
+        SessionsCommand::Verify { session, json } => {
+            let found = cli::verify(&store, &session, cwd)?;
+            print(&if json {
+                cli::verify_json(&found)
+            } else {
+                found.iter().map(Verification::text).collect()
             })?;
-            Ok(exit_if(true))
+            Ok(exit_if(found.iter().all(|it| it.findings.is_empty())))
+        }
+        SessionsCommand::Search(arguments) => search(environment, &store, cwd, arguments),
+        SessionsCommand::Insights { here, after, html } => {
+            let scope = if here {
+                Scope::Project(cwd)
+            } else {
+                Scope::Everywhere
+            };
+            let catalog = lathe_model::Catalog::built_in();
+            let price = |model: &str, usage: &_| catalog.cost(model, usage);
+            let insights = insights::gather(&store, scope, after.as_deref(), &price);
+            let Some(path) = html else {
+                return print(&insights.text(terminal_width(environment)));
+            };
+            write(&path, insights.html())
         }
         SessionsCommand::Delete { sessions, json } => print(&delete(&store, &sessions, cwd, json)?),
         SessionsCommand::Rename { session, title } => {
@@ -67,6 +100,49 @@ pub(crate) fn run(environment: &Environment, command: SessionsCommand) -> Outcom
             in_runtime(rewind(&store, cwd, arguments, guard))
         }
     }
+}
+
+fn write(path: &Path, text: String) -> Outcome {
+    std::fs::write(path, text).map_err(|error| {
+        CliError::failure(format!("{} can't be written: {error}", path.display()))
+    })?;
+    Ok(exit_if(true))
+}
+
+/// `lathe sessions search`.
+fn search(
+    environment: &Environment,
+    store: &SessionStore,
+    cwd: &Path,
+    arguments: SearchArguments,
+) -> Outcome {
+    // Filters may also stand among the words, as in the terminal.
+    let typed = Query::parse(&arguments.words.join(" "));
+    let folder = arguments.folder.or(typed.folder);
+    let here = folder.as_deref() == Some(".");
+    let query = Query {
+        words: typed.words,
+        folder: folder.filter(|_| !here),
+        branch: arguments.branch.or(typed.branch),
+        tag: arguments.tag.or(typed.tag),
+        after: arguments.after.or(typed.after),
+        before: arguments.before.or(typed.before),
+        tool: arguments.tool.or(typed.tool),
+        file: arguments.file.or(typed.file),
+    };
+    let scope = if here {
+        Scope::Project(cwd)
+    } else {
+        Scope::Everywhere
+    };
+    let found = search::search(store, scope, &query, arguments.limit)
+        .map_err(|error| CliError::usage(error.to_string()))?;
+    if arguments.json {
+        let json = serde_json::to_string_pretty(&found).unwrap_or_default();
+        return print(&(json + "\n"));
+    }
+    print(&search::text(&found, terminal_width(environment)))?;
+    Ok(exit_if(!found.is_empty()))
 }
 
 /// Judges the files of a rewind as a session here would.
@@ -144,6 +220,7 @@ impl From<ExportFormat> for lathe_session::export::ExportFormat {
             ExportFormat::Markdown => Self::Markdown,
             ExportFormat::Text => Self::Text,
             ExportFormat::Json => Self::Json,
+            ExportFormat::Html => Self::Html,
         }
     }
 }

@@ -109,7 +109,7 @@ fn alone(path: &Path) -> Sources {
         match path {
             _ if is_skill => it.skills.push(folder.to_owned()),
             path if path.is_dir() && !path.ends_with("commands") => it.skills.push(path.to_owned()),
-            path => it.commands.push(path.to_owned()),
+            path => it.commands.push(path.to_owned().into()),
         }
     })
 }

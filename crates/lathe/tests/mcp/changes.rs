@@ -239,3 +239,17 @@ fn a_resource_that_was_read_is_subscribed_and_its_change_is_reported() {
     assert_eq!(count(first + 1), 1, "told again");
     assert_eq!(session.close().code(), Some(0));
 }
+
+#[test]
+fn servers_of_settings_are_started_and_their_tools_offered() {
+    let model = model([Reply::text("ok")]);
+    let home = TestHome::with_server(&model);
+    home.write(
+        home.config().join("settings.json"),
+        config(&json!({"local": fixture(&[])})),
+    );
+    let output = home.run(["-p", "go"], "");
+    assert_eq!(output.stdout, "ok\n", "{output:#?}");
+    assert!(offered(&model, 0).contains(&"mcp__local__echo".to_owned()));
+    model.finish();
+}

@@ -16,6 +16,7 @@ mod commands;
 mod faults;
 mod prompts;
 mod sdk;
+mod secrets;
 mod serve;
 mod sessions;
 

@@ -310,3 +310,52 @@ fn what_a_limited_agent_starts_is_limited_too() {
         last_user_text(&server, server.requests().len() - 1)
     );
 }
+
+#[test]
+fn hooks_reach_only_the_addresses_that_are_allowed() {
+    use lathe_testkit::{Peer, PeerReply};
+    let peer = Peer::start(|request, _| {
+        if request.path.starts_with("/ok/moved") {
+            return PeerReply::new(307, "text/plain", "").header("location", "/bad/moved");
+        }
+        PeerReply::json(&json!({}))
+    });
+    let host = peer.host();
+    let port = host.rsplit(':').next().unwrap().to_owned();
+    let addresses = [
+        format!("http://{host}/ok/x"),
+        format!("http://{host}/ok/moved"),
+        format!("http://{host}/ok/../bad/1"),
+        format!("http://{host}/ok/%2e%2e/bad/2"),
+        format!("http://{host}/ok/..\\bad/3"),
+        format!("http://{host}/okay/bad/4"),
+        format!("http://{host}/bad/5?/ok/"),
+        format!("http://{host}/bad/6#/ok/"),
+        format!("http://{host}\\@{host}/bad/7"),
+        format!("http://me@{host}/ok/bad8"),
+        format!("http://{host}@127.0.0.1:{port}/ok/bad9"),
+        format!("http://localhost:{port}/ok/bad10"),
+        format!("http://127.1:{port}/bad/11"),
+        format!("//{host}/ok/bad12"),
+    ];
+    let server = server([Reply::text("ok")]);
+    let home = TestHome::with_server(&server);
+    let hooks: Vec<_> = addresses
+        .iter()
+        .map(|url| json!({"type": "http", "url": url}))
+        .collect();
+    let settings = json!({
+        "allowedHttpHookUrls": [format!("http://{host}/ok/*"), "https://*.example.com/*"],
+        "hooks": {"UserPromptSubmit": [{"hooks": hooks}]},
+    });
+    home.write(home.config().join("settings.json"), settings.to_string());
+    let output = home.run(["-p", "hi"], "");
+    assert_eq!(output.code(), Some(0), "{}", output.stderr);
+    let mut reached: Vec<String> = peer
+        .requests()
+        .into_iter()
+        .map(|request| request.path)
+        .collect();
+    reached.sort();
+    assert_eq!(reached, ["/ok/moved", "/ok/x"], "{}", output.stderr);
+}

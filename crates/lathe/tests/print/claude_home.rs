@@ -96,3 +96,47 @@ fn rules_of_dot_claude_refuse() {
     assert!(!home.project().join("made").exists());
     server.finish();
 }
+
+#[test]
+fn plugins_that_are_installed_in_dot_claude_are_loaded_where_settings_enable_them() {
+    let server = server([Reply::text("1.")]);
+    let home = TestHome::with_server(&server);
+    let plugin = home
+        .home()
+        .join(".claude/plugins/cache/market/deploy/1.0.0");
+    let installed = json!({"version": 2, "plugins": {"deploy@market": [
+        {"scope": "user", "installPath": plugin, "version": "1.0.0"}]}});
+    write(
+        &home,
+        ".claude/plugins/installed_plugins.json",
+        &installed.to_string(),
+    );
+    let folder = ".claude/plugins/cache/market/deploy/1.0.0";
+    let manifest = r#"{"name": "deploy", "version": "1.0.0"}"#;
+    write(
+        &home,
+        &format!("{folder}/.claude-plugin/plugin.json"),
+        manifest,
+    );
+    write(
+        &home,
+        &format!("{folder}/commands/ship.md"),
+        "Ship it to $ARGUMENTS.",
+    );
+    let enabled = |on: bool| json!({"enabledPlugins": {"deploy@market": on}}).to_string();
+    write(&home, ".claude/settings.json", &enabled(true));
+    let before = listing(&home);
+    let output = home.run(["-p", "/deploy:ship Oslo"], "");
+    assert_eq!(output.stdout, "1.\n", "{}", output.stderr);
+    assert!(output.stderr.contains("plugins (1)"), "{}", output.stderr);
+    assert!(
+        server.requests()[0]
+            .body
+            .to_string()
+            .contains("Ship it to Oslo.")
+    );
+    assert_eq!(listing(&home), before, "nothing is written there");
+    write(&home, ".claude/settings.json", &enabled(false));
+    let off = home.run(["-p", "/deploy:ship Oslo"], "");
+    assert_eq!(off.code(), Some(1), "{}", off.stderr);
+}

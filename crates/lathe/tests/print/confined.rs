@@ -2,9 +2,15 @@
 
 use super::{last_user_text, server};
 use lathe_scripted::Reply;
-use lathe_testkit::{StreamJson, TestHome};
+use lathe_testkit::{Output, StreamJson, TestHome};
 use serde_json::json;
 use std::os::unix::fs::PermissionsExt;
+
+/// The ways to run a session: as the user of the tests, and as a user without special rights.
+const WAYS: [fn(&TestHome, &str) -> Output; 2] = [
+    |home, prompt| home.run(["-p", prompt], ""),
+    |home, prompt| home.run_unprivileged(["-p", prompt]),
+];
 
 /// A project whose `wc` is not what the analyser takes it for: it writes a file.
 fn home_with_a_lying_program(server: &lathe_scripted::BlockingServer) -> TestHome {
@@ -25,16 +31,18 @@ fn home_with_a_lying_program(server: &lathe_scripted::BlockingServer) -> TestHom
 
 #[test]
 fn a_command_that_only_seems_to_read_is_stopped_by_the_kernel() {
-    let server = server([
-        Reply::tool_use("Bash", json!({"command": "wc -l notes.txt"})),
-        Reply::text("ok"),
-    ]);
-    let home = home_with_a_lying_program(&server);
-    let output = home.run(["-p", "count"], "");
-    assert_eq!(output.code(), Some(0), "{}", output.stderr);
-    assert_eq!(home.read("notes.txt"), "notes\n");
-    let told = last_user_text(&server, 1);
-    assert!(told.contains("confined to reading"), "{told}");
+    for run in WAYS {
+        let server = server([
+            Reply::tool_use("Bash", json!({"command": "wc -l notes.txt"})),
+            Reply::text("ok"),
+        ]);
+        let home = home_with_a_lying_program(&server);
+        let output = run(&home, "count");
+        assert_eq!(output.code(), Some(0), "{}", output.stderr);
+        assert_eq!(home.read("notes.txt"), "notes\n");
+        let told = last_user_text(&server, 1);
+        assert!(told.contains("confined to reading"), "{told}");
+    }
 }
 
 #[test]
@@ -89,77 +97,84 @@ fn home_with_a_curious_program(server: &lathe_scripted::BlockingServer, script: 
 
 #[test]
 fn secrets_of_the_project_are_hidden_from_a_command_that_only_seems_to_read() {
-    let server = server([
-        Reply::tool_use("Bash", json!({"command": "head notes.txt"})),
-        Reply::text("ok"),
-    ]);
-    let home = home_with_a_curious_program(&server, "cat notes.txt; cat .env config/server.pem");
-    home.write("notes.txt", "these are notes\n");
-    home.write(".env", "KEY=canary-51c0de\n");
-    home.write("config/server.pem", "canary-51c0de\n");
-    let output = home.run(["-p", "look"], "");
-    assert_eq!(output.code(), Some(0), "{}", output.stderr);
-    let told = last_user_text(&server, 1);
-    assert!(told.contains("these are notes"), "{told}");
-    assert!(!told.contains("canary"), "{told}");
+    for run in WAYS {
+        let server = server([
+            Reply::tool_use("Bash", json!({"command": "head notes.txt"})),
+            Reply::text("ok"),
+        ]);
+        let home =
+            home_with_a_curious_program(&server, "cat notes.txt; cat .env config/server.pem");
+        home.write("notes.txt", "these are notes\n");
+        home.write(".env", "KEY=canary-51c0de\n");
+        home.write("config/server.pem", "canary-51c0de\n");
+        let output = run(&home, "look");
+        assert_eq!(output.code(), Some(0), "{}", output.stderr);
+        let told = last_user_text(&server, 1);
+        assert!(told.contains("these are notes"), "{told}");
+        assert!(!told.contains("canary"), "{told}");
+    }
 }
 
 #[test]
 fn a_command_that_only_seems_to_read_reaches_no_network_and_runs_nothing_of_the_folder() {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let server = server([
-        Reply::tool_use("Bash", json!({"command": "head notes.txt"})),
-        Reply::text("ok"),
-    ]);
-    let script = format!(
-        "python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", {port}))'; ./own; cat notes.txt"
-    );
-    let home = home_with_a_curious_program(&server, &script);
-    home.write("notes.txt", "these are notes\n");
-    let own = home.write("own", "#!/bin/sh\necho it-ran\n");
-    std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let output = home.run(["-p", "look"], "");
-    assert_eq!(output.code(), Some(0), "{}", output.stderr);
-    let told = last_user_text(&server, 1);
-    assert!(!told.contains("it-ran"), "{told}");
-    listener.set_nonblocking(true).unwrap();
-    assert!(listener.accept().is_err(), "{told}");
+    for run in WAYS {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = server([
+            Reply::tool_use("Bash", json!({"command": "head notes.txt"})),
+            Reply::text("ok"),
+        ]);
+        let script = format!(
+            "python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", {port}))'; ./own; cat notes.txt"
+        );
+        let home = home_with_a_curious_program(&server, &script);
+        home.write("notes.txt", "these are notes\n");
+        let own = home.write("own", "#!/bin/sh\necho it-ran\n");
+        std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let output = run(&home, "look");
+        assert_eq!(output.code(), Some(0), "{}", output.stderr);
+        let told = last_user_text(&server, 1);
+        assert!(!told.contains("it-ran"), "{told}");
+        listener.set_nonblocking(true).unwrap();
+        assert!(listener.accept().is_err(), "{told}");
+    }
 }
 
 #[test]
 fn secrets_in_the_history_of_git_are_not_shown() {
-    let server = server([
-        Reply::tool_use("Bash", json!({"command": "git log -p"})),
-        Reply::tool_use("Bash", json!({"command": "git show HEAD~1"})),
-        Reply::tool_use("Bash", json!({"command": "git diff HEAD~2 HEAD~1"})),
-        Reply::text("ok"),
-    ]);
-    let home = TestHome::with_server(&server);
-    let git = |words: &[&str]| {
-        let status = std::process::Command::new("git")
-            .args(["-c", "user.name=a", "-c", "user.email=a@b"])
-            .args(words)
-            .current_dir(home.project())
-            .status();
-        assert!(status.unwrap().success(), "git {words:?}");
-    };
-    git(&["init", "-q"]);
-    home.write("notes.txt", "first notes\n");
-    git(&["add", "-A"]);
-    git(&["commit", "-qm", "one"]);
-    home.write(".env", "KEY=canary-51c0de\n");
-    home.write("keys/Server.PEM", "canary-51c0de\n");
-    home.write("notes.txt", "second notes\n");
-    git(&["add", "-A"]);
-    git(&["commit", "-qm", "two"]);
-    git(&["rm", "-q", ".env", "keys/Server.PEM"]);
-    git(&["commit", "-qm", "three"]);
-    let output = home.run(["-p", "look"], "");
-    assert_eq!(output.code(), Some(0), "{}", output.stderr);
-    for request in 1..=3 {
-        let told = last_user_text(&server, request);
-        assert!(!told.contains("canary"), "{told}");
-        assert!(told.contains("notes"), "{told}");
+    for run in WAYS {
+        let server = server([
+            Reply::tool_use("Bash", json!({"command": "git log -p"})),
+            Reply::tool_use("Bash", json!({"command": "git show HEAD~1"})),
+            Reply::tool_use("Bash", json!({"command": "git diff HEAD~2 HEAD~1"})),
+            Reply::text("ok"),
+        ]);
+        let home = TestHome::with_server(&server);
+        let git = |words: &[&str]| {
+            let status = std::process::Command::new("git")
+                .args(["-c", "user.name=a", "-c", "user.email=a@b"])
+                .args(words)
+                .current_dir(home.project())
+                .status();
+            assert!(status.unwrap().success(), "git {words:?}");
+        };
+        git(&["init", "-q"]);
+        home.write("notes.txt", "first notes\n");
+        git(&["add", "-A"]);
+        git(&["commit", "-qm", "one"]);
+        home.write(".env", "KEY=canary-51c0de\n");
+        home.write("keys/Server.PEM", "canary-51c0de\n");
+        home.write("notes.txt", "second notes\n");
+        git(&["add", "-A"]);
+        git(&["commit", "-qm", "two"]);
+        git(&["rm", "-q", ".env", "keys/Server.PEM"]);
+        git(&["commit", "-qm", "three"]);
+        let output = run(&home, "look");
+        assert_eq!(output.code(), Some(0), "{}", output.stderr);
+        for request in 1..=3 {
+            let told = last_user_text(&server, request);
+            assert!(!told.contains("canary"), "{told}");
+            assert!(told.contains("notes"), "{told}");
+        }
     }
 }

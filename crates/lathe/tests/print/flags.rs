@@ -313,3 +313,31 @@ fn commands_in_the_background_end_with_the_session_unless_the_flag_keeps_them() 
         }
     }
 }
+
+#[test]
+fn goal_and_token_budget_keep_a_print_run_at_work() {
+    let replies = (0..7).map(|number| Reply::text(format!("Round {number}.")));
+    let server = server(replies.collect::<Vec<_>>());
+    let home = TestHome::with_server(&server);
+    // The command succeeds the second time.
+    let goal = "!test -e seen || { touch seen; exit 3; }";
+    let (stdout, request) = asked(&home, &server, &["-p", "x", "--goal", goal]);
+    assert!(stdout.contains("Round 1."), "{stdout}");
+    assert!(request.to_string().contains("exit code 3"), "{request}");
+    let (stdout, request) = asked(&home, &server, &["-p", "x", "--token-budget", "100k"]);
+    // Three continuations that bring little end it.
+    assert!(stdout.contains("Round 5."), "{stdout}");
+    assert!(request.to_string().contains("of the 100000 output tokens"));
+    let unmet = r#"{"goalMaxRounds": 0}"#;
+    let output = home.run(["-p", "x", "--goal", "!false", "--settings", unmet], "");
+    assert_eq!(output.code(), Some(1), "{output:?}");
+    assert!(
+        output.stderr.contains("the goal is not reached: !false"),
+        "{output:?}"
+    );
+    for wrong in [["--goal", " "], ["--token-budget", "much"]] {
+        let output = home.run([&["-p", "x"][..], &wrong[..]].concat(), "");
+        assert_eq!(output.code(), Some(2), "{output:?}");
+        assert!(output.stderr.contains(wrong[0]), "{output:?}");
+    }
+}

@@ -12,12 +12,16 @@ fn hooks_of_settings_run_and_can_refuse() {
         Reply::text("refused, I see"),
     ]);
     let home = TestHome::with_server(&server);
-    let hook = json!({"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [
-        {"type": "command", "command": "echo 'not on my watch' >&2; exit 2"}
-    ]}]}});
+    let hook = json!({"hooks": {"PreToolUse": [
+        {"matcher": "Bash", "hooks": [
+            {"type": "command", "command": "echo 'not on my watch' >&2; exit 2"}
+        ]},
+        {"matcher": "Write", "hooks": [{"type": "command", "command": "touch of-another-tool"}]},
+    ]}});
     home.write(home.config().join("settings.json"), hook.to_string());
     let output = home.run(["-p", "hi"], "");
     assert_eq!(output.stdout, "refused, I see\n");
+    assert!(!home.project().join("of-another-tool").exists());
     assert!(last_user_text(&server, 1).contains("not on my watch"));
     server.finish();
 }
@@ -30,7 +34,7 @@ fn variables_that_a_session_start_hook_exports_reach_later_commands() {
     ]);
     let home = TestHome::with_server(&server);
     let hook = json!({"hooks": {"SessionStart": [{"hooks": [
-        {"type": "command", "command": "echo 'export GREETING=hello' >> \"$CLAUDE_ENV_FILE\"; echo 'Today is a good day.'"}
+        {"type": "command", "command": "test \"$LATHE_ENV_FILE\" = \"$CLAUDE_ENV_FILE\" && echo 'export GREETING=hello' >> \"$LATHE_ENV_FILE\"; echo 'Today is a good day.'"}
     ]}]}});
     home.write(home.config().join("settings.json"), hook.to_string());
     let output = home.run(["-p", "hi", "--allowedTools", "Bash"], "");
@@ -82,7 +86,7 @@ fn a_hook_may_ask_a_model_and_its_answer_is_used() {
     ]);
     let home = TestHome::with_server(&server);
     let hook = json!({"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [
-        {"type": "prompt", "prompt": "No echo, please. $ARGUMENTS"}
+        {"type": "prompt", "prompt": "No echo, please. $ARGUMENTS", "continueOnBlock": true}
     ]}]}});
     home.write(home.config().join("settings.json"), hook.to_string());
     let output = home.run(["-p", "hi", "--allowedTools", "Bash"], "");
@@ -95,6 +99,24 @@ fn a_hook_may_ask_a_model_and_its_answer_is_used() {
         "the small model answers"
     );
     assert!(last_user_text(&server, 2).contains("echo is not welcome here"));
+    server.finish();
+}
+
+#[test]
+fn a_prompt_hook_asks_the_model_that_it_names() {
+    let server = server([
+        Reply::text(r#"{"ok": true}"#)
+            .when(lathe_scripted::When::system_contains("You check one event")),
+        Reply::text("done").when(lathe_scripted::When::system_contains("You are Lathe")),
+    ]);
+    let home = TestHome::with_server(&server);
+    let hook = json!({"hooks": {"UserPromptSubmit": [{"hooks": [
+        {"type": "prompt", "prompt": "Fine? $ARGUMENTS", "model": "claude-sonnet-4-5"}
+    ]}]}});
+    home.write(home.config().join("settings.json"), hook.to_string());
+    let output = home.run(["-p", "hi"], "");
+    assert_eq!(output.stdout, "done\n", "{}", output.stderr);
+    assert_eq!(server.requests()[0].body["model"], "claude-sonnet-4-5");
     server.finish();
 }
 

@@ -14,8 +14,13 @@ mod declared;
 mod files;
 mod flags;
 mod hooks;
+#[cfg(unix)]
+mod hostile;
 mod input;
 mod reading;
+mod restored;
+mod review;
+mod terminal_output;
 #[cfg(target_os = "linux")]
 mod untrusted;
 mod variables;
@@ -286,6 +291,40 @@ fn the_budget_ends_the_turn_before_the_next_call() {
     let result: Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(result["subtype"], "error_max_budget_usd");
     assert_eq!(server.requests().len(), 1);
+}
+
+#[test]
+fn a_changed_line_of_a_transcript_is_found_and_named() {
+    let server = server([Reply::text("one"), Reply::text("two")]);
+    let home = TestHome::with_server(&server);
+    let id = "11111111-2222-4333-8444-555555555555";
+    let _ = home.run(["-p", "first", "--session-id", id], "");
+    let _ = home.run(["-p", "second", "--continue"], "");
+    let verified = |flags: &[&str]| {
+        let output = home.run([&["sessions", "verify", id], flags].concat(), "");
+        (output.code(), output.stdout)
+    };
+    let (code, text) = verified(&[]);
+    assert!(
+        code == Some(0) && text.contains(": intact; last link "),
+        "{text}"
+    );
+    let shown = home.run(["sessions", "verify", id, "--json"], "").stdout;
+    let found: Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(found[0]["lines"], found[0]["linked"], "{found}");
+    assert_eq!(found[0]["begins"], serde_json::json!([1]), "{found}");
+    let path = found[0]["path"].as_str().unwrap().to_owned();
+    let text = std::fs::read_to_string(&path).unwrap();
+    let at = text
+        .lines()
+        .position(|line| line.contains("\"first\""))
+        .unwrap();
+    let changed = text.replacen("\"first\"", "\"other\"", 1);
+    std::fs::write(&path, changed).unwrap();
+    let (code, text) = verified(&[]);
+    let named = format!("line {}: its text was changed", at + 1);
+    assert!(code == Some(1) && text.contains(&named), "{text}");
+    assert!(text.contains("NOT intact"), "{text}");
 }
 
 #[test]
@@ -674,7 +713,7 @@ fn a_mistyped_command_is_not_sent_as_a_prompt() {
     let server = server([Reply::text("as a prompt")]);
     let home = TestHome::with_server(&server);
     for (word, hint) in [
-        ("update", "lathe -- update"),
+        ("updaet", "lathe -- updaet"),
         ("isntall", "lathe -- isntall"),
         ("docter", "did you mean: lathe doctor"),
     ] {

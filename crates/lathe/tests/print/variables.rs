@@ -192,6 +192,8 @@ fn commands_know_the_session_and_its_effort() {
         said[0].contains(&format!("id={id} same={id} effort=low")),
         "{said:?}"
     );
+    let unsaid = command_output(&[], &["echo effort=$CLAUDE_EFFORT"], &[]);
+    assert!(unsaid[0].contains("effort=high"), "{unsaid:?}");
 }
 
 #[test]
@@ -207,8 +209,8 @@ fn the_working_folder_stays_where_the_variable_says_so() {
 #[test]
 fn commands_are_handed_to_the_prefix() {
     let variable = ("CLAUDE_CODE_SHELL_PREFIX", "printf 'got:%s'");
-    let said = command_output(&[variable], &["touch it's"], &[]);
-    assert!(said[0].contains("got:touch it's"), "{said:?}");
+    let said = command_output(&[variable], &["touch 'it is'"], &[]);
+    assert!(said[0].contains("got:touch 'it is'"), "{said:?}");
 }
 
 #[test]

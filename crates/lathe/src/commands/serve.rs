@@ -1,0 +1,238 @@
+//! `lathe serve`, `lathe web`, `lathe devices`: the door to sessions, and who may use it.
+
+use super::{places, print, print_line};
+use crate::error::{CliError, Kinded as _, Outcome};
+use clap::{Args, Subcommand};
+use lathe_headless::exit::Exit;
+use lathe_server::{DeviceScope, Devices, Options, Server};
+use lathe_settings::{Environment, Places};
+use lathe_wire::Folder;
+use serde_json::json;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// The port of the page.
+const PORT: u16 = 4077;
+/// How often, and how many times, the start of a server is looked at.
+const LOOK: (Duration, u32) = (Duration::from_millis(50), 200);
+
+// `lathe serve`.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArguments {
+    /// The port on 127.0.0.1; 0 is any free one.
+    #[arg(long, default_value_t = PORT)]
+    port: u16,
+    /// The host name of a proxy in front of it that ends TLS, such as box.example. The proxy must set the header Host to it.
+    #[arg(long, value_name = "HOST")]
+    proxy: Option<String>,
+    /// Let devices with the scope admin widen permissions: modes, rules, folders.
+    #[arg(long)]
+    allow_widening: bool,
+    /// Write a service file (systemd user unit or launchd agent) and print how to switch it on.
+    #[arg(long)]
+    install: bool,
+}
+
+// `lathe web`.
+#[derive(Debug, Args)]
+pub(crate) struct WebArguments {
+    /// Print the link, and open no browser.
+    #[arg(long)]
+    print: bool,
+    /// The scope of the page.
+    #[arg(long, default_value = "approve", value_name = "SCOPE")]
+    scope: DeviceScope,
+}
+
+// `lathe devices`.
+#[derive(Debug, Args)]
+pub(crate) struct DevicesArguments {
+    #[command(subcommand)]
+    command: Option<DevicesCommand>,
+    /// As JSON.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+#[command(defer = true)]
+pub(crate) enum DevicesCommand {
+    /// List the devices.
+    List,
+    /// Admit a device and print its token, which is not shown again.
+    Add {
+        /// Its name, which others see when it answers.
+        name: String,
+        /// view, prompt, approve or admin.
+        #[arg(long, default_value = "approve", value_name = "SCOPE")]
+        scope: DeviceScope,
+    },
+    /// Remove a device. Its open connections end within seconds.
+    Revoke {
+        /// Its id or its name.
+        device: String,
+    },
+}
+
+/// Commands of a session must not make tokens: the model would answer its own questions with them.
+fn refuse_sessions(places: &Places) -> Result<(), CliError> {
+    let folder = Folder::of(&places.environment);
+    let hosts = folder
+        .all_hosts()
+        .unwrap_or_default()
+        .iter()
+        .map(|host| host.pid)
+        .collect();
+    let this = lathe_wire::peer::Peer {
+        uid: lathe_wire::folder::own_uid(),
+        pid: i32::try_from(std::process::id()).ok(),
+    };
+    match lathe_wire::peer::judge(this, &hosts) {
+        Ok(_) => Ok(()),
+        Err(why) => Err(CliError::failure(format!(
+            "devices can't be admitted from a command of a session ({why})"
+        ))
+        .hint("run it in a terminal of your own")),
+    }
+}
+
+/// `lathe serve`.
+pub(crate) async fn serve(environment: Environment, arguments: ServeArguments) -> Outcome {
+    let places = places(environment);
+    let program = std::env::current_exe().or_failure()?;
+    if arguments.install {
+        return install(&places, &program, arguments.port);
+    }
+    refuse_sessions(&places)?;
+    let server = Server::start(Options {
+        port: arguments.port,
+        proxy: arguments.proxy,
+        allow_widening: arguments.allow_widening,
+        config_home: places.config_home.clone(),
+        folder: Folder::of(&places.environment),
+        program,
+    })
+    .await
+    .or_failure()?;
+    print_line(&format!(
+        "serving http://{}\nopen the page with `lathe web`",
+        server.address()
+    ))?;
+    let mut end = signal(SignalKind::terminate()).or_failure()?;
+    let mut interrupt = signal(SignalKind::interrupt()).or_failure()?;
+    tokio::select! {
+        _ = end.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    drop(server);
+    Ok(Exit::Success)
+}
+
+fn install(places: &Places, program: &std::path::Path, port: u16) -> Outcome {
+    let home = places
+        .environment
+        .home
+        .as_deref()
+        .ok_or_else(|| CliError::failure("there is no home folder").hint("set HOME"))?;
+    let service = lathe_server::install::service(home, &places.config_home, program, port);
+    if let Some(folder) = service.path.parent() {
+        std::fs::create_dir_all(folder).or_failure()?;
+    }
+    std::fs::write(&service.path, &service.text).or_failure()?;
+    print_line(&format!(
+        "wrote {}\nswitch it on:\n  {}",
+        service.path.display(),
+        service.commands.join("\n  ")
+    ))
+}
+
+/// `lathe web`.
+pub(crate) fn web(environment: Environment, arguments: &WebArguments) -> Outcome {
+    let places = places(environment);
+    refuse_sessions(&places)?;
+    let address = match lathe_server::running(&places.config_home) {
+        Some(address) => address,
+        None => start(&places)?,
+    };
+    let code = Devices::new(&places.config_home)
+        .code(arguments.scope)
+        .or_failure()?;
+    let link = format!("http://{address}/#c={code}");
+    if !arguments.print {
+        let opener = if cfg!(target_os = "macos") {
+            "open"
+        } else {
+            "xdg-open"
+        };
+        // Where there is no browser, the link is printed all the same.
+        let _ = lathe_process::Command::new(opener).argument(&link).launch();
+    }
+    print_line(&format!("{link}\nthe link works once, for ten minutes"))
+}
+
+/// Starts a server in the background, and waits until it listens.
+fn start(places: &Places) -> Result<String, CliError> {
+    let program = std::env::current_exe().or_failure()?;
+    let command = lathe_process::Command::new(program).argument("serve");
+    command.launch().or_failure()?;
+    for _ in 0..LOOK.1 {
+        if let Some(address) = lathe_server::running(&places.config_home) {
+            return Ok(address);
+        }
+        std::thread::sleep(LOOK.0);
+    }
+    Err(CliError::failure("the server did not start").hint("run `lathe serve` to see why"))
+}
+
+/// `lathe devices`.
+pub(crate) fn devices(environment: Environment, arguments: DevicesArguments) -> Outcome {
+    let places = places(environment);
+    let devices = Devices::new(&places.config_home);
+    match arguments.command.unwrap_or(DevicesCommand::List) {
+        DevicesCommand::List => {
+            let list = devices.list().or_failure()?;
+            if arguments.json {
+                let list: Vec<_> = list
+                    .iter()
+                    .map(|it| json!({"id": it.id, "name": it.name, "scope": it.scope, "created": it.created}))
+                    .collect();
+                return print(&format!("{:#}\n", json!(list)));
+            }
+            if list.is_empty() {
+                return print_line("no devices; `lathe web` admits the browser");
+            }
+            let lines: String = list
+                .iter()
+                .map(|it| {
+                    format!(
+                        "{}  {:<8} {}  {}\n",
+                        it.id,
+                        it.scope.name(),
+                        it.created,
+                        it.name
+                    )
+                })
+                .collect();
+            print(&lines)
+        }
+        DevicesCommand::Add { name, scope } => {
+            refuse_sessions(&places)?;
+            let (device, token) = devices.admit(&name, scope).or_failure()?;
+            if arguments.json {
+                return print(&format!(
+                    "{}\n",
+                    json!({"id": device.id, "name": device.name, "scope": device.scope, "token": token})
+                ));
+            }
+            print_line(&format!(
+                "{token}\nthe token of {} ({}); it is not shown again",
+                device.name, device.id
+            ))
+        }
+        DevicesCommand::Revoke { device } => match devices.revoke(&device).or_failure()? {
+            0 => Err(CliError::usage(format!("there is no device {device:?}"))
+                .hint("`lathe devices` lists them")),
+            count => print_line(&format!("revoked {count}")),
+        },
+    }
+}

@@ -1,0 +1,167 @@
+//! `lathe workflow`: scripts that direct agents.
+
+use super::{exit_if, print_line};
+use crate::arguments::SessionArguments;
+use crate::error::{CliError, Outcome, notice};
+use crate::{options, run as start};
+use clap::{Args, Subcommand};
+use lathe_engine::Opened;
+use lathe_engine::workflow::{self, WorkflowRunError};
+use lathe_headless::exit::Exit;
+use lathe_headless::print::Signal;
+use lathe_protocol::event::{Event, TaskNotice};
+use lathe_settings::{Environment, Places};
+use lathe_tools::host::WorkflowOrder;
+use lathe_workflow::Script;
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use tokio_util::sync::CancellationToken;
+
+// `lathe workflow`.
+#[derive(Debug, Args)]
+pub(crate) struct WorkflowArguments {
+    #[command(subcommand)]
+    command: WorkflowCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum WorkflowCommand {
+    /// Run a workflow and print what it returns.
+    Run {
+        /// A name, or a file that ends with .js.
+        workflow: String,
+        /// The value of `args` in the script: JSON, or a text.
+        args: Option<String>,
+    },
+    /// List the workflows of the project, your own and the built-in ones.
+    List,
+    /// Print the script of a workflow.
+    Show {
+        /// Its name.
+        workflow: String,
+    },
+    /// Check scripts without running them.
+    Validate {
+        /// Names or files; all that are listed if none is given.
+        workflows: Vec<String>,
+    },
+}
+
+/// `lathe workflow`.
+pub(crate) async fn run(
+    mut environment: Environment,
+    session: SessionArguments,
+    arguments: WorkflowArguments,
+) -> Outcome {
+    start::enter_folder(&mut environment, &session)?;
+    let places = Places::new(environment.clone());
+    match arguments.command {
+        WorkflowCommand::List => print_line(&listed(&places)),
+        WorkflowCommand::Show { workflow } => {
+            let saved = workflow::find(&places, &workflow).map_err(CliError::usage)?;
+            print_line(&saved.text)
+        }
+        WorkflowCommand::Validate { workflows } => validate(&places, &workflows),
+        WorkflowCommand::Run { workflow, args } => {
+            carry_out(environment, &session, workflow, args).await
+        }
+    }
+}
+
+fn listed(places: &Places) -> String {
+    let mut text = String::new();
+    for saved in workflow::list(places) {
+        let place = saved.path.as_ref().map_or_else(
+            || "built in".to_owned(),
+            |path: &PathBuf| path.display().to_string(),
+        );
+        let about = match Script::parse(&saved.name, &saved.text) {
+            Ok(script) => script.meta.description,
+            Err(error) => format!("wrong: {error}"),
+        };
+        let _ = writeln!(text, "{}  {about} ({place})", saved.name);
+    }
+    text
+}
+
+fn validate(places: &Places, wanted: &[String]) -> Outcome {
+    let mut scripts = Vec::new();
+    for name in wanted {
+        scripts.push(workflow::find(places, name).map_err(CliError::usage)?);
+    }
+    if wanted.is_empty() {
+        scripts = workflow::list(places);
+    }
+    let mut text = String::new();
+    let mut healthy = true;
+    for saved in &scripts {
+        let problems = lathe_workflow::check(&saved.name, &saved.text);
+        if problems.is_empty() {
+            let _ = writeln!(text, "{}: no problems", saved.name);
+        }
+        for problem in problems {
+            healthy = false;
+            let _ = writeln!(text, "{problem}");
+        }
+    }
+    print_line(&text)?;
+    Ok(exit_if(healthy))
+}
+
+async fn carry_out(
+    environment: Environment,
+    session: &SessionArguments,
+    workflow: String,
+    args: Option<String>,
+) -> Outcome {
+    let args = args.map_or(Value::Null, |text| {
+        serde_json::from_str(&text).unwrap_or(Value::String(text))
+    });
+    let options = options::of(session)?;
+    let mut signals = start::listen();
+    let Opened {
+        session,
+        mut events,
+        remarks,
+        ..
+    } = lathe_engine::open(environment, options).await?;
+    for remark in &remarks {
+        notice(&remark.to_string());
+    }
+    let order = WorkflowOrder {
+        name: Some(workflow),
+        args,
+        ..WorkflowOrder::default()
+    };
+    let cancel = CancellationToken::new();
+    let ended = {
+        let work = workflow::run_in(&session, order, &cancel);
+        tokio::pin!(work);
+        loop {
+            tokio::select! {
+                ended = &mut work => break ended,
+                Some(event) = events.next() => say(&event),
+                Ok(()) = signals.changed() => cancel.cancel(),
+            }
+        }
+    };
+    session.finish().await;
+    match ended {
+        Ok(text) => print_line(&text),
+        Err(_) if cancel.is_cancelled() => Ok(match *signals.borrow() {
+            Signal::Terminate => Exit::Terminated,
+            Signal::Interrupt | Signal::None => Exit::Interrupted,
+        }),
+        Err(WorkflowRunError::Start(error)) => Err(CliError::usage(error)),
+        Err(error) => Err(CliError::failure(error)),
+    }
+}
+
+fn say(event: &Event) {
+    match event {
+        Event::Notice { text, .. } => notice(text),
+        Event::Task(TaskNotice::Finished { summary, .. }) => notice(summary),
+        _ => {}
+    }
+}
