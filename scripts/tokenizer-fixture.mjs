@@ -9,7 +9,7 @@
 //
 // The texts are parts of this repository and sentences written for the purpose.
 import { createRequire } from "node:module";
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 const require = createRequire(join(process.cwd(), "x.js"));
@@ -17,7 +17,8 @@ const { countTokens: byAnthropic } = require("@anthropic-ai/tokenizer");
 const { countTokens: byGpt } = require("gpt-tokenizer/cjs/encoding/o200k_base");
 
 const counted = (kind, text) => ({ kind, anthropic: byAnthropic(text), o200k: byGpt(text), text });
-const write = (rows) => process.stdout.write(JSON.stringify(rows, null, 1) + "\n");
+// All of it before the process ends, however long it is.
+const write = (rows) => writeFileSync(1, JSON.stringify(rows, null, 1) + "\n");
 if (process.argv[2] === "--count") {
   write(JSON.parse(readFileSync(0, "utf8")).map(({ kind, text }) => counted(kind, text)));
   process.exit(0);

@@ -1,7 +1,7 @@
 // The official TypeScript client of the Agent Client Protocol drives `lathe acp`.
 
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { Script, call, hanging, pageServer, run } from "../sdk/support.mjs";
 import { Editor, selected } from "./editor.mjs";
@@ -488,10 +488,29 @@ await run({
   },
 
   async without_a_key_the_client_is_told_to_sign_in(test) {
-    const editor = await Editor.start(test, { env: { ANTHROPIC_API_KEY: "", ANTHROPIC_AUTH_TOKEN: "", LATHE_API_KEY: "" } });
+    const env = { ANTHROPIC_API_KEY: "", ANTHROPIC_AUTH_TOKEN: "", LATHE_API_KEY: "", ANTHROPIC_BASE_URL: "", LATHE_BASE_URL: "" };
+    const editor = await Editor.start(test, { env });
     assert.equal(editor.initialized.authMethods[0].id, "api-key");
     await assert.rejects(editor.open(), (error) => error.code === -32000 && /key/.test(error.message));
     await assert.rejects(editor.request("authenticate", { methodId: "magic" }), /magic/);
+    await editor.end();
+  },
+
+  async a_sign_in_in_a_terminal_stores_the_key_and_logout_removes_it(test) {
+    const env = { ANTHROPIC_API_KEY: "", ANTHROPIC_AUTH_TOKEN: "", LATHE_API_KEY: "", ANTHROPIC_BASE_URL: "", LATHE_BASE_URL: "" };
+    Object.assign(env, { LATHE_CONFIG_DIR: test.path("config"), LATHE_MCP_CREDENTIALS: "file" });
+    const editor = await Editor.start(test, { env, capabilities: { auth: { terminal: true } } });
+    const signIn = editor.initialized.authMethods.find((method) => method.type === "terminal");
+    assert.deepEqual(editor.initialized.agentCapabilities.auth, { logout: {} });
+    const isUnknown = (error) => error.code === -32000;
+    await assert.rejects(editor.open(), isUnknown);
+    // The editor runs the same command with more arguments.
+    const options = { cwd: test.cwd, env: { ...process.env, ...env }, input: "\nsk-ant-of-the-editor\n" };
+    assert.equal(spawnSync(process.env.LATHE_TEST_BINARY, ["acp", ...signIn.args], options).status, 0);
+    await editor.request("authenticate", { methodId: signIn.id });
+    await editor.open();
+    await editor.request("logout", {});
+    await assert.rejects(editor.open(), isUnknown);
     await editor.end();
   },
 

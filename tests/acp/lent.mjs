@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { existsSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { Script, call, hanging, run } from "../sdk/support.mjs";
 import { Editor, acp, selected } from "./editor.mjs";
 
@@ -71,6 +71,34 @@ const withTerminals = async (test, more = {}) => {
   const editor = await Editor.start(test, { capabilities: { terminal: true }, more: (app) => terminals.connect(app), ...more });
   return Object.assign(editor, { terminals });
 };
+
+/** A session without the official client: its lines as they are. */
+async function bare(test) {
+  const child = spawn(process.env.LATHE_TEST_BINARY, ["acp"], { cwd: test.cwd, env: process.env });
+  const send = (id, method, params) => child.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", id, method, params })}\n`);
+  const reader = child.stdout[Symbol.asyncIterator]();
+  let rest = "", messages = [];
+  const next = async () => {
+    while (!messages.length) {
+      rest += (await reader.next()).value;
+      const lines = rest.split("\n");
+      rest = lines.pop();
+      messages = lines.map((line) => JSON.parse(line));
+    }
+    return messages.shift();
+  };
+  const answer = async (id) => {
+    for (;;) {
+      const message = await next();
+      if (message.id === id) return message.result;
+    }
+  };
+  send(1, "initialize", { protocolVersion: 1 });
+  await answer(1);
+  send(2, "session/new", { cwd: test.cwd, mcpServers: [] });
+  const { sessionId } = await answer(2);
+  return { child, send, next, sessionId };
+}
 
 await run({
   async an_unsaved_buffer_is_what_the_model_reads_and_changes(test) {
@@ -288,30 +316,35 @@ await run({
     await later.end();
   },
 
+  async a_request_that_is_cancelled_by_its_id_is_answered_with_the_code_for_it(test) {
+    const { child, send, next, sessionId } = await bare(test);
+    const prompt = (script) => ({ sessionId, prompt: [{ type: "text", text: String(script) }] });
+    send(3, "session/prompt", prompt(new Script(hanging("a story without an end"))));
+    while ((await next()).params?.update?.sessionUpdate !== "agent_message_chunk");
+    send(undefined, "$/cancel_request", { requestId: 3 });
+    let message;
+    do message = await next(); while (message.id !== 3);
+    assert.equal(message.error?.code, -32800);
+    send(4, "session/prompt", prompt(new Script("fine")));
+    do message = await next(); while (message.id !== 4);
+    assert.deepEqual(message.result, { stopReason: "end_turn" });
+    child.stdin.end();
+    assert.equal(await new Promise((resolve) => child.on("exit", resolve)), 0);
+  },
+
+  async a_message_of_a_hook_is_told(test) {
+    mkdirSync(test.path("config"));
+    const hook = { type: "command", command: `echo '{"systemMessage": "mind the gap"}'` };
+    writeFileSync(test.path("config/settings.json"), JSON.stringify({ hooks: { UserPromptSubmit: [{ hooks: [hook] }] } }));
+    const editor = await Editor.start(test, { env: { LATHE_CONFIG_DIR: test.path("config") }, capabilities: { session: { notices: {} } } });
+    await editor.open();
+    await editor.prompt(new Script("fine"));
+    assert.ok(editor.of("notice").some((notice) => notice.title.includes("mind the gap")), JSON.stringify(editor.updates));
+    await editor.end();
+  },
+
   async a_client_that_reads_slowly_gets_every_update_and_costs_no_memory(test) {
-    const child = spawn(process.env.LATHE_TEST_BINARY, ["acp"], { cwd: test.cwd, env: process.env });
-    const send = (id, method, params) => child.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", id, method, params })}\n`);
-    const reader = child.stdout[Symbol.asyncIterator]();
-    let rest = "", messages = [];
-    const next = async () => {
-      while (!messages.length) {
-        rest += (await reader.next()).value;
-        const lines = rest.split("\n");
-        rest = lines.pop();
-        messages = lines.map((line) => JSON.parse(line));
-      }
-      return messages.shift();
-    };
-    const answer = async (id) => {
-      for (;;) {
-        const message = await next();
-        if (message.id === id) return message.result;
-      }
-    };
-    send(1, "initialize", { protocolVersion: 1 });
-    await answer(1);
-    send(2, "session/new", { cwd: test.cwd, mcpServers: [] });
-    const { sessionId } = await answer(2);
+    const { child, send, next, sessionId } = await bare(test);
     const peak = () => Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${child.pid}/status`, "utf8"))[1]);
     const before = peak();
     // Five thousand pieces, each looked at for a while, as an editor does that draws.

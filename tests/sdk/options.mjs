@@ -1,6 +1,7 @@
 // Options that only the TypeScript SDK has, or sends in its own way. Usage: node options.mjs <node_modules> [behaviour …]
 
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { Script, call, init, pageServer, result, run, sdk, toolResults } from "./support.mjs";
@@ -44,6 +45,45 @@ const behaviours = {
     });
     assert.equal(asked, 0);
     assert.equal(result(messages).permission_denials.length, 1);
+  },
+
+  async tools_budgets_and_events_are_as_the_options_say(test) {
+    const script = new Script("ok");
+    const hook = { hooks: [{ type: "command", command: "true" }] };
+    const messages = await test.ask(script, {
+      disallowedTools: ["Bash"], taskBudget: { total: 30000 }, includeHookEvents: true, settings: { hooks: { UserPromptSubmit: [hook] } },
+    });
+    const { tools, output_config } = script.sent(0).body;
+    assert.ok(tools.some((tool) => tool.name === "Read") && !tools.some((tool) => tool.name === "Bash"));
+    assert.equal(output_config.task_budget.total, 30000);
+    assert.ok(messages.some((message) => message.subtype === "hook_started" && message.hook_event === "UserPromptSubmit"));
+  },
+
+  async a_budget_in_dollars_ends_the_turn(test) {
+    const script = new Script(call("Bash", { command: "true" }), "done");
+    const messages = [];
+    try {
+      const options = test.options({ maxBudgetUsd: 0.000001, allowedTools: ["Bash"] });
+      for await (const message of sdk.query({ prompt: String(script), options })) messages.push(message);
+    } catch {}
+    assert.equal(result(messages).subtype, "error_max_budget_usd");
+  },
+
+  async prompts_that_the_host_composed_are_sent_as_they_are(test) {
+    writeFileSync(test.path("note.txt"), "words of the note");
+    for (const verbatimPrompts of [false, true]) {
+      const script = new Script("ok");
+      for await (const _ of sdk.query({ prompt: `see @note.txt ${script}`, options: test.options({ verbatimPrompts }) }));
+      assert.equal(JSON.stringify(script.sent(0).body.messages).includes("words of the note"), !verbatimPrompts);
+    }
+  },
+
+  async another_model_takes_over_where_the_first_is_overloaded(test) {
+    const busy = { fault: { error: { status: 529 } } };
+    const script = new Script(busy, busy, busy, busy, "done");
+    const messages = await test.ask(script, { model: "claude-sonnet-4-5", fallbackModel: "claude-haiku-4-5", env: { ...process.env, LATHE_RETRY_BASE_MS: "1" } });
+    assert.equal(result(messages).result, "done");
+    assert.equal(script.sent(script.count() - 1).body.model, "claude-haiku-4-5");
   },
 
   async a_policy_of_the_parent_goes_before_everything(test) {
@@ -267,6 +307,41 @@ for line in sys.stdin:
     assert.equal(completed.elicitation_id, "page-1");
     assert.match(JSON.stringify(toolResults(messages)[0]), /the gate is open/);
     await run.end();
+  },
+
+  async a_host_starts_the_program_by_a_function_of_its_own(test) {
+    const started = [];
+    const spawnClaudeCodeProcess = ({ command, args, cwd, env, signal }) => {
+      started.push(command);
+      return spawn(command, args, { cwd, env, signal, stdio: ["pipe", "pipe", "pipe"] });
+    };
+    const messages = await test.ask(new Script("ok"), { spawnClaudeCodeProcess });
+    assert.equal(result(messages).result, "ok");
+    assert.deepEqual(started, [process.env.LATHE_TEST_BINARY]);
+  },
+
+  async a_budget_for_thinking_reaches_the_model(test) {
+    const script = new Script("ok");
+    await test.ask(script, { maxThinkingTokens: 3000, model: "claude-sonnet-4-5" });
+    assert.equal(script.sent(0).body.thinking.budget_tokens, 3000);
+  },
+
+  async a_host_switches_the_sandbox_on_and_off(test) {
+    // The tests switch it off for everybody; here the host decides.
+    const { LATHE_SANDBOX: _, ...env } = process.env;
+    for (const enabled of [true, false]) {
+      const messages = await test.ask(new Script("ok"), { sandbox: { enabled }, env });
+      assert.equal(typeof init(messages).sandbox, enabled ? "string" : "undefined");
+    }
+  },
+
+  async a_store_that_wants_records_at_once_has_them(test) {
+    const sessionStore = new sdk.InMemorySessionStore();
+    const options = { sessionStore, sessionStoreFlush: "eager", loadTimeoutMs: 5000 };
+    const session = result(await test.ask(`remember green ${new Script("a")}`, options)).session_id;
+    const script = new Script("b");
+    await test.ask(script, { ...options, resume: session });
+    assert.match(JSON.stringify(script.sent(0).body.messages), /remember green/);
   },
 };
 

@@ -71,6 +71,9 @@ fn open(paper: &Paper, scenario: Scenario) -> (BlockingServer, TestHome, Termina
     );
     home.write("src/lib.rs", "mod greeting;\n");
     home.git_init();
+    // Changes are listed by git, which runs only in a folder that somebody trusts.
+    let trusted = home.run(["trust", "add"], "");
+    assert_eq!(trusted.code(), Some(0), "{trusted:?}");
     let terminal = home.terminal::<&str>([], 96, 36);
     terminal.wait_for("claude");
     if paper.light {

@@ -23,6 +23,39 @@ pub fn lathe() -> &'static Path {
     }
 }
 
+/// A program where everybody can run it: where it is, or a copy if a folder above it is closed to others.
+///
+/// # Panics
+/// If it can't be copied.
+#[must_use]
+pub fn open_to_everybody(program: &Path) -> PathBuf {
+    use std::os::unix::fs::PermissionsExt as _;
+    let is_open = |path: &Path| {
+        std::fs::metadata(path).is_ok_and(|found| found.permissions().mode() & 0o001 != 0)
+    };
+    if program.ancestors().all(is_open) {
+        return program.to_path_buf();
+    }
+    let folder = tempfile::Builder::new()
+        .prefix("lathe-program-")
+        .tempdir()
+        .expect("a folder can be made")
+        .keep();
+    let open = std::fs::Permissions::from_mode(0o755);
+    let copy = folder.join(program.file_name().expect("a program has a name"));
+    std::fs::set_permissions(&folder, open.clone()).expect("the folder is ours");
+    std::fs::copy(program, &copy).expect("the program can be copied");
+    std::fs::set_permissions(&copy, open).expect("the copy is ours");
+    copy
+}
+
+/// [`lathe`] where everybody can run it.
+#[must_use]
+pub fn for_everybody() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| open_to_everybody(lathe()))
+}
+
 fn find() -> io::Result<PathBuf> {
     // A binary that the caller built on purpose (a benchmark of the release build).
     for variable in ["LATHE_TEST_BINARY", "CARGO_BIN_EXE_lathe"] {

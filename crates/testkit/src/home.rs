@@ -11,6 +11,9 @@ use tempfile::TempDir;
 /// Marks every process that a test's run starts, however far it goes from its parents.
 pub(crate) const TOKEN_VARIABLE: &str = "LATHE_TEST_TOKEN";
 
+/// A user without special rights, for tests that root runs.
+const OTHER_USER: u32 = 31_337;
+
 /// A temporary home with a configuration folder, a project folder and a clean environment.
 #[derive(Debug)]
 pub struct TestHome {
@@ -182,6 +185,33 @@ impl TestHome {
         self.dress(&mut command);
         command.args(arguments);
         command
+    }
+
+    /// Runs `lathe` to its end as a user without special rights. Where the tests run as root, the home is handed
+    /// over to another user; any other user is one without special rights already.
+    ///
+    /// # Panics
+    /// If it can't be started or hangs.
+    #[must_use]
+    pub fn run_unprivileged<A: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = A>,
+    ) -> Output {
+        use std::os::unix::process::CommandExt as _;
+        let mut command = Command::new(binary::for_everybody());
+        self.dress(&mut command);
+        command.args(arguments);
+        if nix::unistd::geteuid().is_root() {
+            let status = Command::new("chown")
+                .args(["-R", &format!("{OTHER_USER}:{OTHER_USER}")])
+                .arg(self.root())
+                .status();
+            assert!(status.expect("chown can be started").success());
+            command.uid(OTHER_USER).gid(OTHER_USER);
+        }
+        let mut running = Running::start(command);
+        running.close_stdin();
+        running.finish()
     }
 
     /// Starts `lathe`; its stdin stays open until the test closes it.

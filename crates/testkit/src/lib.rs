@@ -11,6 +11,7 @@
 //! - [`TestHome::terminal`] runs it in a real terminal with an emulator behind it ([`Terminal`]);
 //! - [`processes`] finds what a run left behind, even if it changed its session or its parent;
 //! - [`peer`] is a plain HTTP server, for peers that aren't model servers;
+//! - [`counts`] holds counts against the committed ones;
 //! - [`disk`] has folders that are full, [`transcript`] reads what was written.
 //!
 //! Every wait has a limit that ends in a failed test with all output shown, never in a hang. The
@@ -30,6 +31,7 @@
 )]
 
 pub mod binary;
+pub mod counts;
 pub mod disk;
 pub mod home;
 pub mod peer;

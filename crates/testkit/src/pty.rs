@@ -338,6 +338,18 @@ impl Terminal {
         self.child.id()
     }
 
+    /// The process that has the session: the child of the one that the terminal started, where it has one.
+    #[must_use]
+    pub fn session_pid(&self) -> u32 {
+        let pid = self.pid();
+        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+        let child = children.ok().and_then(|text| {
+            let first = text.split_whitespace().next()?;
+            first.parse().ok()
+        });
+        child.unwrap_or(pid)
+    }
+
     /// Sends a signal.
     ///
     /// # Panics

@@ -4,7 +4,7 @@
 
 use lathe_scripted::reply::Chunks;
 use lathe_scripted::{BlockingServer, Reply, Scenario, Validation};
-use lathe_testkit::TestHome;
+use lathe_testkit::{TestHome, counts};
 use serde_json::json;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -34,19 +34,24 @@ fn a_turn_is_not_handed_from_thread_to_thread() {
     const MOST: u64 = 8;
 
     let pid = Arc::new(AtomicU32::new(0));
-    let counts = Arc::new(Mutex::new(Vec::new()));
+    let sleeping = Arc::new(Mutex::new(Vec::new()));
+    let transfers = Arc::new(Mutex::new(Vec::new()));
     let scenario = Scenario::new()
         .validation(Validation::Light)
         .keep_requests(false)
         .responder({
-            let (pid, counts) = (Arc::clone(&pid), Arc::clone(&counts));
+            let (pid, sleeping) = (Arc::clone(&pid), Arc::clone(&sleeping));
+            let transfers = Arc::clone(&transfers);
             move |_| {
-                let mut counts = counts.lock().unwrap();
-                counts.push(sleeps(pid.load(Ordering::Relaxed)));
-                let reply = if counts.len() > TURNS {
+                let mut sleeping = sleeping.lock().unwrap();
+                let process = pid.load(Ordering::Relaxed);
+                sleeping.push(sleeps(process));
+                let both = counted(process, "syscr:") + counted(process, "syscw:");
+                transfers.lock().unwrap().push(both);
+                let reply = if sleeping.len() > TURNS {
                     Reply::text("done")
                 } else {
-                    let input = json!({"file_path": "small.txt", "offset": counts.len() % 5 + 1});
+                    let input = json!({"file_path": "small.txt", "offset": sleeping.len() % 5 + 1});
                     Reply::tool_use("Read", input)
                 };
                 reply.chunks(Chunks::Whole)
@@ -63,8 +68,8 @@ fn a_turn_is_not_handed_from_thread_to_thread() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("\"subtype\":\"success\""), "{text}");
 
-    let counts = counts.lock().unwrap();
-    let mut each: Vec<u64> = counts[FIRST..]
+    let sleeping = sleeping.lock().unwrap();
+    let mut each: Vec<u64> = sleeping[FIRST..]
         .windows(2)
         .map(|pair| pair[1].saturating_sub(pair[0]))
         .collect();
@@ -76,13 +81,38 @@ fn a_turn_is_not_handed_from_thread_to_thread() {
         undisturbed <= MOST,
         "a turn sleeps {undisturbed} times: {each:?}"
     );
+    let transfers = transfers.lock().unwrap();
+    let each = transfers[FIRST..].windows(2);
+    let each = each.map(|pair| pair[1].saturating_sub(pair[0])).collect();
+    counts::assert_within("reads and writes of a turn", counts::undisturbed(each));
+}
+
+/// Bytes cost where a terminal is far away.
+#[test]
+fn a_terminal_start_writes_no_more_than_it_did() {
+    let server = BlockingServer::start(Scenario::new()).unwrap();
+    let home = TestHome::with_server(&server);
+    let least = (0..3).map(|_| {
+        let mut terminal = home.terminal([] as [&str; 0], 100, 30);
+        terminal.wait_for("❯");
+        terminal.wait_for("claude");
+        let written = terminal.bytes_written();
+        terminal.leave();
+        written as u64
+    });
+    counts::assert_within("bytes of a terminal start", least.min().unwrap());
 }
 
 /// How often a process has read from a file or a socket so far.
 fn reads(pid: u32) -> u64 {
+    counted(pid, "syscr:")
+}
+
+/// A number that the kernel counts for a process.
+fn counted(pid: u32, name: &str) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
     let mut lines = text.lines();
-    let count = lines.find_map(|line| line.strip_prefix("syscr:"));
+    let count = lines.find_map(|line| line.strip_prefix(name));
     count
         .and_then(|count| count.trim().parse().ok())
         .unwrap_or(0)

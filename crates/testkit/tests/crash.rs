@@ -420,6 +420,9 @@ fn seed() -> u64 {
     number_from("LATHE_CRASH_SEED").unwrap_or(1)
 }
 
+/// Fault: SIGKILL at any point (500 random ones in the tests)
+/// Seen: The interrupted turn, and the offer to go on
+/// Kept: Everything that a request carried; no torn file, no process
 #[test]
 fn a_killed_session_always_comes_back_whole() {
     let seed = seed();
@@ -459,6 +462,9 @@ fn a_killed_session_always_comes_back_whole() {
     );
 }
 
+/// Fault: The transcript is cut at any byte (a crash of the machine)
+/// Seen: The conversation up to there
+/// Kept: Every whole line before the cut
 #[test]
 fn a_transcript_cut_at_any_byte_resumes() {
     let seed = seed();

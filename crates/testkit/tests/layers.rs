@@ -24,9 +24,11 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("kernel", &["sandbox"]),
     (
         "foundation",
-        &["process", "settings", "images", "schema", "diff"],
+        &[
+            "process", "settings", "images", "schema", "diff", "workflow",
+        ],
     ),
-    ("network", &["net", "keyring", "proxy"]),
+    ("network", &["net", "keyring", "proxy", "wire"]),
     ("model, shell and web", &["model", "shell", "web"]),
     (
         "services",
@@ -37,12 +39,24 @@ const LAYERS: &[(&str, &[&str])] = &[
             "lsp",
             "extensions",
             "session",
+            "update",
+            "browser",
         ],
     ),
     ("tools", &["tools"]),
-    ("upkeep", &["memory", "doctor"]),
+    (
+        "upkeep",
+        &[
+            "memory",
+            "doctor",
+            "import",
+            "telemetry",
+            "teleport",
+            "server",
+        ],
+    ),
     ("engine", &["engine"]),
-    ("commands", &["commands"]),
+    ("commands", &["commands", "host"]),
     ("faces", &["headless", "tui", "acp", "bridge"]),
     ("binary", &["lathe"]),
 ];

@@ -260,6 +260,25 @@ fn calls_are_denied_instead_of_prompted_about_and_the_host_is_not_asked() {
 }
 
 #[test]
+fn a_host_is_not_asked_where_a_flag_denies_all_questions() {
+    let server = server([
+        Reply::tool_use("Bash", json!({"command": "touch x"})),
+        Reply::text("done"),
+    ]);
+    let home = TestHome::with_server(&server);
+    let flags = ["--permission-prompt-tool", "stdio", "--permission-prompts"];
+    let mut session = StreamJson::start(&home, flags.into_iter().chain(["none"]));
+    session.prompt("go");
+    let last = session.wait_for(|frame| {
+        frame["request"]["subtype"] == "can_use_tool" || frame["type"] == "result"
+    });
+    assert_eq!(last["type"], "result", "the host was asked: {last}");
+    assert_eq!(last["permission_denials"][0]["tool_name"], "Bash");
+    assert_eq!(session.close().code(), Some(0));
+    server.finish();
+}
+
+#[test]
 fn a_folder_does_not_decide_that_nobody_is_asked() {
     let home = TestHome::new();
     let settings = json!({"permissions": {"denyInsteadOfPrompting": true}});

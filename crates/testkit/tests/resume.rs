@@ -1,9 +1,10 @@
 //! State of a resumed session, on the real binary.
 #![allow(clippy::unwrap_used, reason = "tests assert by panicking")]
 
-use lathe_scripted::{BlockingServer, Reply, Scenario};
+use lathe_scripted::{BlockingServer, Position, Reply, Scenario};
 use lathe_testkit::{StreamJson, TestHome};
 use serde_json::json;
+use std::time::Duration;
 
 /// A model that always says the same.
 fn server() -> BlockingServer {
@@ -116,7 +117,7 @@ fn a_resumed_session_knows_the_files_that_it_read_and_that_nobody_changed() {
     let flags = ["-p", "go", "--permission-mode", "acceptEdits"];
     assert_eq!(home.run(flags, "").code(), Some(0));
     // One is another now, and later than its record.
-    let later = std::time::SystemTime::now() + std::time::Duration::from_secs(60);
+    let later = std::time::SystemTime::now() + Duration::from_secs(60);
     home.write("changed.txt", "one line of somebody else\n");
     let file = std::fs::File::options()
         .write(true)
@@ -127,5 +128,41 @@ fn a_resumed_session_knows_the_files_that_it_read_and_that_nobody_changed() {
     assert_eq!(output.code(), Some(0), "{}", output.stderr);
     assert_eq!(home.read("same.txt"), "two line\n");
     assert_eq!(home.read("changed.txt"), "one line of somebody else\n");
+    server.finish();
+}
+
+#[test]
+fn a_session_that_is_killed_in_its_worktree_continues_there_and_loses_nothing() {
+    let scenario = Scenario::new()
+        .reply(Reply::tool_use("Bash", json!({"command": "pwd > where"})))
+        .reply(Reply::text("never said").gate(Position::MidBlock(0), "killed"))
+        .reply(Reply::tool_use(
+            "Bash",
+            json!({"command": "pwd; cat where"}),
+        ))
+        .reply(Reply::text("there"));
+    let server = BlockingServer::start(scenario).unwrap();
+    let home = TestHome::with_server(&server);
+    home.write("file", "content");
+    home.git_init();
+    assert_eq!(home.run(["trust", "add"], "").code(), Some(0));
+    let bash = ["--allowedTools", "Bash"];
+    let tree = home.project().join(".lathe/worktrees/fix");
+    let mut running = home.spawn([&["-p", "go", "-w", "fix"][..], &bash[..]].concat());
+    running.close_stdin();
+    assert!(server.wait_for_gate("killed", 1, Duration::from_secs(60)));
+    running.kill();
+    drop(running);
+    server.gate("killed").release();
+    let output = home.run([&["-p", "on", "--continue"][..], &bash[..]].concat(), "");
+    assert_eq!(output.code(), Some(0), "{output:#?}");
+    assert!(
+        output.stderr.contains("continues in the worktree"),
+        "{output:#?}"
+    );
+    let told = server.requests().pop().unwrap().last_tool_result();
+    let path = tree.display().to_string();
+    assert_eq!(told.trim(), format!("{path}\n{path}"));
+    assert!(tree.join("where").exists(), "it holds work, so it stays");
     server.finish();
 }

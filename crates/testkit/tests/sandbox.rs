@@ -178,13 +178,15 @@ fn print_mode_has_the_sandbox_only_if_somebody_says_so() {
         ("variable", true),
         ("setting, but the flag", false),
         ("setting, but the variable", false),
+        ("setting that says no", false),
     ] {
         let server = server(two_writes());
         let mut home = TestHome::with_server(&server).sandbox_by_default();
         home.write("file", "one\n");
         let mut arguments = vec!["-p", "go"];
         if way.starts_with("setting") {
-            let settings = json!({"sandbox": {"enabled": true}});
+            let enabled = way != "setting that says no";
+            let settings = json!({"sandbox": {"enabled": enabled}});
             home.write(home.config().join("settings.json"), settings.to_string());
         }
         match way {

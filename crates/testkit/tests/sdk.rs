@@ -200,7 +200,7 @@ fn python_agents_tasks_skills_and_plugins() {
 
 #[test]
 fn typescript_options() {
-    at_least(23, &node("sdk/options.mjs"));
+    at_least(27, &node("sdk/options.mjs"));
 }
 
 #[test]

@@ -6,7 +6,7 @@
     reason = "tests assert by panicking"
 )]
 
-use lathe_scripted::{BlockingServer, Reply, Scenario, When};
+use lathe_scripted::{BlockingServer, RecordedRequest, Reply, Scenario, When};
 use lathe_testkit::{StreamJson, TestHome, endless, processes, server, success};
 use serde_json::{Value, json};
 
@@ -66,6 +66,64 @@ fn an_interruption_stops_background_work_unless_the_host_stops_it_task_by_task()
         let _ = host.close();
         assert_eq!(processes::of_home(&home), []);
     }
+}
+
+#[test]
+fn a_background_agent_asks_the_host_with_its_type_and_task() {
+    let respond = |request: &RecordedRequest| {
+        if request.messages()[0].to_string().contains("make it") {
+            return match request.last_results().is_empty() {
+                true => Reply::tool_use("Write", json!({"file_path": "made.txt", "content": "x"})),
+                false => Reply::text("made"),
+            };
+        }
+        if request.last_user_text().contains("<task-notification>") {
+            return Reply::text("it is made");
+        }
+        if request.last_results().is_empty() {
+            let order = json!({"description": "make a file", "prompt": "make it", "name": "maker"});
+            return Reply::tool_use("Agent", order);
+        }
+        Reply::text("it works")
+    };
+    let scenario = Scenario::new().responder(respond);
+    let server = BlockingServer::start(scenario).unwrap();
+    let home = TestHome::with_server(&server);
+    let mut host = StreamJson::start(&home, ["--permission-prompt-tool", "stdio"]);
+    host.prompt("go");
+    let question = host.wait_for(is_question);
+    let asked = &question["request"];
+    assert_eq!(asked["tool_name"], "Write");
+    assert_eq!(asked["agent_type"], "general-purpose", "{asked}");
+    assert_eq!(asked["agent_name"], "maker", "{asked}");
+    assert_eq!(asked["agent_task"], "make a file", "{asked}");
+    assert!(asked["agent_id"].is_string(), "{asked}");
+    answer(&mut host, &question, &json!({"behavior": "allow"}));
+    host.wait_for(|frame| frame["type"] == "result" && frame["result"] == "it is made");
+    assert!(home.project().join("made.txt").exists());
+    assert_eq!(host.close().code(), Some(0));
+    server.finish();
+}
+
+#[test]
+fn work_that_an_interruption_spares_comes_to_its_own_end() {
+    let server = server([
+        Reply::tool_use("Bash", json!({"command": WAITS, "run_in_background": true})),
+        endless(),
+        Reply::text("I see.").optional(),
+    ]);
+    let home = TestHome::with_server(&server);
+    let flags = ["--allowedTools", "Bash", "--include-partial-messages"];
+    let mut host = StreamJson::start(&home, flags);
+    host.control(&json!({"subtype": "initialize", "perTaskStopAffordance": true}));
+    host.prompt("go");
+    host.wait_for(|frame| frame["event"]["delta"]["type"] == "text_delta");
+    interrupt(&mut host);
+    host.wait_for_result();
+    home.write("go", "");
+    let ended = host.wait_for(|frame| frame["subtype"] == "task_notification");
+    assert_eq!(ended["status"], "completed", "{ended}");
+    let _ = host.close();
 }
 
 #[test]
@@ -204,6 +262,7 @@ fn a_mode_a_folder_and_a_trace_of_the_host_count() {
         (&Value::Null, &json!("acceptEdits"))
     );
     success(&host.control(&json!({"subtype": "register_repo_root", "directory": folder})));
+    success(&host.control(&json!({"subtype": "set_has_subscribers", "has_subscribers": false})));
     host.prompt("go");
     assert_eq!(host.wait_for_result()["permission_denials"], json!([]));
     assert!(folder.join("a").is_file());
@@ -435,4 +494,55 @@ fn the_main_conversation_runs_as_the_agent_that_is_named() {
         assert!(request.system_text().contains("You watch clocks."));
         assert_eq!(request.tool_names(), ["Read"]);
     }
+}
+
+#[test]
+fn the_model_changes_a_preference_after_a_question_and_nothing_else() {
+    let config = |input: Value| Reply::tool_use("Config", input);
+    let server = server([
+        config(json!({"setting": "effort", "value": "low"})),
+        config(json!({"setting": "effort"})),
+        config(json!({"setting": "permissions", "value": {"allow": ["Bash"]}})),
+        config(json!({"setting": "autoCompact", "value": "perhaps"})),
+        Reply::text("done"),
+    ]);
+    let home = TestHome::with_server(&server);
+    let arguments = [
+        "--permission-prompt-tool",
+        "stdio",
+        "--permission-mode",
+        "acceptEdits",
+    ];
+    let mut session = StreamJson::start(&home, arguments);
+    session.prompt("go");
+    let question = session.wait_for(|frame| frame["type"] == "control_request");
+    assert_eq!(question["request"]["tool_name"], "Config", "{question}");
+    session.send(&json!({"type": "control_response", "response": {
+        "subtype": "success", "request_id": question["request_id"],
+        "response": {"behavior": "allow", "updatedInput": question["request"]["input"]}}}));
+    let result = session.wait_for_result();
+    assert_eq!(result["subtype"], "success", "{result}");
+    assert_eq!(session.close().code(), Some(0));
+    let requests = server.message_requests();
+    let told = requests.last().unwrap().body["messages"].to_string();
+    for words in [
+        "effort is \\\"low\\\" for this session",
+        "effort: \\\"low\\\"",
+        "is not among the settings that can be read or changed here",
+        "expected",
+    ] {
+        assert!(told.contains(words), "{words}: {told}");
+    }
+    server.finish();
+    let server = server_of_one(config(json!({"setting": "effort", "value": "low"})));
+    let home = TestHome::with_server(&server);
+    assert_eq!(home.run(["-p", "go"], "").code(), Some(0));
+    let requests = server.message_requests();
+    let told = requests.last().unwrap().body["messages"].to_string();
+    assert!(told.contains("There is no user to agree"), "{told}");
+    server.finish();
+}
+
+fn server_of_one(reply: Reply) -> BlockingServer {
+    server([reply, Reply::text("done")])
 }

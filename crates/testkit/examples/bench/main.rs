@@ -1,6 +1,6 @@
 //! The speed numbers, as ratios to something in the same run and as counts. Run it with
 //! `scripts/bench`, which builds the release binary first. Words after `--` choose what is measured:
-//! `start`, `turns`, `long`, `memory`, `host`, `streams`, `terminal`, `compare` (instruction counts beside the committed baseline) and
+//! `start`, `turns`, `long`, `sessions`, `transcripts`, `memory`, `host`, `streams`, `translators` (instruction counts of streams), `terminal`, `compare` (instruction counts beside the committed baseline) and
 //! `baseline` (writes it).
 //!
 //! Our own time in a turn is the processor time that our process used between two requests, read from
@@ -10,13 +10,16 @@
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
+    clippy::print_stderr,
     reason = "a program for the maintainer: it prints, and stops where something is wrong"
 )]
 
 mod editor;
 mod extensions;
 mod instructions;
+mod report;
 mod sdk;
+mod sessions;
 mod streams;
 mod terminal;
 
@@ -247,6 +250,7 @@ fn milliseconds(time: Duration) -> f64 {
 }
 
 fn row(what: &str, value: &str, target: &str) {
+    report::row(what, value, target);
     println!("{what:<52} {value:>14}   {target}");
 }
 
@@ -254,7 +258,9 @@ fn main() -> ExitCode {
     let binary = lathe_testkit::binary::lathe();
     println!("{}\n", binary.display());
     row("what", "measured", "wanted");
-    let chosen: Vec<String> = std::env::args().skip(1).collect();
+    let (json, chosen): (Vec<String>, Vec<String>) = std::env::args()
+        .skip(1)
+        .partition(|word| word.starts_with("--json="));
     let wants = |part: &str| chosen.is_empty() || chosen.iter().any(|name| name == part);
     if wants("start") {
         start(binary);
@@ -265,6 +271,12 @@ fn main() -> ExitCode {
     if wants("long") {
         long_session();
     }
+    if wants("sessions") {
+        sessions::rows();
+    }
+    if wants("transcripts") {
+        sessions::transcripts();
+    }
     if wants("memory") {
         large_results();
     }
@@ -274,18 +286,25 @@ fn main() -> ExitCode {
     if wants("editor") {
         editor::rows();
     }
+    if wants("translators") {
+        streams::instruction_rows();
+    }
     if wants("streams") {
         streams::rows();
     }
     if wants("terminal") {
         terminal::rows();
     }
+    let mut code = ExitCode::SUCCESS;
     if chosen.iter().any(|name| name == "baseline") {
         instructions::write();
     } else if wants("compare") && !instructions::compare() {
-        return ExitCode::FAILURE;
+        code = ExitCode::FAILURE;
     }
-    ExitCode::SUCCESS
+    if let Some(file) = json.last().and_then(|word| word.split_once('=')) {
+        report::write(std::path::Path::new(file.1));
+    }
+    code
 }
 
 /// A new process: its size, what it costs to begin.

@@ -10,10 +10,11 @@ use serde_json::json;
 use std::process::Stdio;
 use std::time::Duration;
 
-/// Pieces of an answer, a millisecond apart, as a fast model gives them.
-const WORDS: usize = 2_000;
+/// Pieces of an answer, a millisecond apart, as a fast model gives them. The server's timer makes two of it, so a run takes
+/// three seconds, and all of them about a minute.
+const WORDS: usize = 1_500;
 /// The least of so many runs counts.
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 3;
 /// The kinds, and what is added to the server's address.
 const KINDS: [(&str, &str); 6] = [
     ("anthropic", ""),
@@ -31,8 +32,8 @@ fn used() -> Duration {
     Duration::from_micros(micros.try_into().unwrap())
 }
 
-/// The processor time of a run whose answer has so many words.
-fn cost((kind, path): (&str, &str), words: usize) -> Duration {
+/// A run whose answer has so many words: the server, the home and the arguments.
+fn stage((kind, path): (&str, &str), words: usize, pause: u64) -> (BlockingServer, TestHome) {
     let scenario = Scenario::new()
         .validation(Validation::Light)
         .keep_requests(false)
@@ -40,7 +41,7 @@ fn cost((kind, path): (&str, &str), words: usize) -> Duration {
             Reply::text("word ".repeat(words))
                 .delta_characters(5)
                 .chunks(Chunks::PerEvent)
-                .chunk_delay_ms(1)
+                .chunk_delay_ms(pause)
         });
     let server = BlockingServer::start(scenario).unwrap();
     let home = TestHome::new()
@@ -54,31 +55,73 @@ fn cost((kind, path): (&str, &str), words: usize) -> Duration {
     }
     let settings = json!({"providers": {"house": entry}});
     std::fs::write(home.config().join("settings.json"), settings.to_string()).unwrap();
+    (server, home)
+}
+
+const ARGUMENTS: [&str; 8] = [
+    "-p",
+    "go",
+    "--model",
+    "house/m",
+    "--output-format",
+    "stream-json",
+    "--verbose",
+    "--include-partial-messages",
+];
+
+/// The instructions of the words of an answer.
+fn instructions(kind: (&str, &str)) -> f64 {
+    let count = |words| {
+        let counted = || {
+            let (_server, home) = stage(kind, words, 0);
+            let (mut command, report) = super::instructions::counted(&home, &ARGUMENTS);
+            let run = command.stdin(Stdio::null()).stdout(Stdio::null());
+            assert!(run.status().unwrap().success(), "{kind:?}");
+            super::instructions::count(&report)
+        };
+        (0..3).map(|_| counted()).min().unwrap()
+    };
+    #[expect(clippy::cast_precision_loss, reason = "a ratio with three decimals")]
+    let words = (count(WORDS) - count(1)) as f64;
+    words
+}
+
+/// The instructions of a stream on each kind, beside those on the Messages API.
+pub(super) fn instruction_rows() {
+    let [plain, rest @ ..] = KINDS;
+    let plain = instructions(plain);
+    for kind in rest {
+        row(
+            &format!("instructions of a stream on {}", kind.0),
+            &format!("{:.3}", instructions(kind) / plain),
+            &format!(
+                "≤ 1.03 of the Messages API's ({:.0} a word)",
+                plain / f64::from(u32::try_from(WORDS).unwrap())
+            ),
+        );
+    }
+}
+
+/// The processor time of a run whose answer has so many words.
+fn cost(kind: (&str, &str), words: usize) -> Duration {
+    let (_server, home) = stage(kind, words, 1);
     let before = used();
-    let mut command = home.command([
-        "-p",
-        "go",
-        "--model",
-        "house/m",
-        "--output-format",
-        "stream-json",
-        "--verbose",
-        "--include-partial-messages",
-    ]);
+    let mut command = home.command(ARGUMENTS);
     let status = command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .status()
         .unwrap();
-    assert!(status.success(), "{kind}");
+    assert!(status.success(), "{kind:?}");
     used().saturating_sub(before)
 }
 
 /// The cost of the words themselves on each kind. The kinds take turns, so that other work on the machine meets all of them.
 fn streams() -> [f64; KINDS.len()] {
     let mut least = [[Duration::MAX; 2]; KINDS.len()];
-    for _ in 0..ROUNDS {
+    for round in 1..=ROUNDS {
         for (kind, least) in KINDS.iter().zip(&mut least) {
+            eprintln!("streams: round {round} of {ROUNDS}, {}", kind.0);
             for (words, least) in [WORDS, 1].into_iter().zip(least) {
                 *least = cost(*kind, words).min(*least);
             }
@@ -91,7 +134,7 @@ pub(super) fn rows() {
     let [plain, translated @ ..] = streams();
     for ((kind, _), translated) in KINDS[1..].iter().zip(translated) {
         row(
-            &format!("a stream of 2,000 words on {kind}"),
+            &format!("a stream of {WORDS} words on {kind}"),
             &format!("{:.2}", translated / plain),
             &format!(
                 "≤ 1.03 of the Messages API's ({:.0} µs a word)",

@@ -8,6 +8,9 @@ use nix::sys::signal::Signal;
 use serde_json::json;
 use std::time::Duration;
 
+/// Fault: SIGINT or SIGTERM during an answer
+/// Seen: Exit code 130 or 143
+/// Kept: The transcript with the prompt
 #[test]
 fn a_signal_while_streaming_ends_the_run_with_its_transcript_flushed() {
     for (signal, code) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
@@ -32,6 +35,9 @@ fn a_signal_while_streaming_ends_the_run_with_its_transcript_flushed() {
     }
 }
 
+/// Fault: SIGTERM while a command runs
+/// Seen: Exit code 143
+/// Kept: The transcript; no process is left
 #[test]
 fn a_signal_while_a_command_runs_leaves_no_process_behind() {
     let command = "touch started; sleep 1000 & setsid sleep 1001 & sleep 1002";
@@ -54,6 +60,9 @@ fn a_signal_while_a_command_runs_leaves_no_process_behind() {
     processes::assert_none_left(&run.home);
 }
 
+/// Fault: The model sends a call that is not JSON
+/// Seen: The model gets the error
+/// Kept: Everything; nothing is run
 #[test]
 fn a_call_whose_arguments_are_not_json_is_answered_and_not_run() {
     // A string as input is sent as raw text.

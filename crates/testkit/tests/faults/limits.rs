@@ -114,6 +114,9 @@ fn refused_after_read(path: &str, refusal: Reply) -> Scenario {
         .reply(Reply::text("all right now").forever())
 }
 
+/// Fault: The conversation is too long for the model
+/// Seen: A compaction, then the answer
+/// Kept: The summary and the newest messages; the transcript has all of it
 #[test]
 fn a_prompt_that_is_too_long_is_compacted_and_sent_again() {
     for refusal in [

@@ -4,6 +4,7 @@
 //! No test waits for a wall clock: the pauses between retries and the stall limit are set to
 //! milliseconds, and a run that hangs is killed and shown by the driver.
 #![allow(
+    clippy::disallowed_methods,
     clippy::unwrap_used,
     clippy::expect_used,
     reason = "tests assert by panicking"
@@ -11,7 +12,9 @@
 
 mod answers;
 mod limits;
+mod machine;
 mod refusals;
+mod reliability;
 mod streams;
 
 use lathe_scripted::{BlockingServer, RecordedRequest, Scenario};

@@ -8,6 +8,9 @@ use std::os::unix::fs::PermissionsExt;
 
 const OTHER_MODEL: &str = "claude-haiku-4-5";
 
+/// Fault: The server is overloaded or answers with a passing error (408, 409, 429, 5xx)
+/// Seen: A countdown, then the answer
+/// Kept: Everything
 #[test]
 fn every_passing_refusal_is_tried_again() {
     for status in [408, 409, 429, 500, 502, 503, 504, 529] {
@@ -30,6 +33,9 @@ fn every_passing_refusal_is_tried_again() {
     }
 }
 
+/// Fault: The connection is lost
+/// Seen: `Retrying`, then the answer
+/// Kept: Everything
 #[test]
 fn a_lost_connection_is_tried_again() {
     let run = Run::new(
@@ -90,6 +96,9 @@ fn a_refusal_that_will_not_pass_is_final_at_once() {
     }
 }
 
+/// Fault: Something else than the API answers (a page of a login portal)
+/// Seen: That it is no API, and its address
+/// Kept: The prompt
 #[test]
 fn a_page_that_is_no_api_is_reported_as_such() {
     let page = Reply::raw(
@@ -112,6 +121,9 @@ fn a_refusal_without_json_still_shows_its_status() {
     assert_eq!(run.requests().len(), 2);
 }
 
+/// Fault: The server accepts the request and never answers
+/// Seen: An error after the time limit
+/// Kept: The prompt
 #[test]
 fn no_answer_at_all_ends_at_the_time_limit() {
     let run = Run::new(Scenario::new().reply(Reply::never_answer().forever()))
@@ -122,6 +134,9 @@ fn no_answer_at_all_ends_at_the_time_limit() {
     assert_eq!(run.requests().len(), 2, "tried once more, and not for ever");
 }
 
+/// Fault: Nothing listens at the address
+/// Seen: The address; exit code 1
+/// Kept: The prompt
 #[test]
 fn a_host_that_is_not_there_is_named() {
     let run = Run::new(Scenario::new())

@@ -14,6 +14,9 @@ fn stalls() -> Vec<(&'static str, Ending)> {
     ]
 }
 
+/// Fault: An answer stalls
+/// Seen: The partial answer is withdrawn and asked for again
+/// Kept: Everything
 #[test]
 fn a_stalled_stream_is_cut_in_the_configured_time_even_with_keep_alives() {
     for (name, ending) in stalls() {
@@ -83,6 +86,9 @@ fn breaks() -> Vec<(&'static str, Reply)> {
     ]
 }
 
+/// Fault: An answer breaks off
+/// Seen: The partial answer is withdrawn and asked for again
+/// Kept: Everything; effects of calls that ran are told to the model
 #[test]
 fn a_broken_stream_is_withdrawn_and_asked_for_again() {
     for (name, broken) in breaks() {

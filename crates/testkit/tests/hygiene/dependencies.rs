@@ -108,6 +108,14 @@ fn one(words: &[&str], at: &mut usize, allowed: &BTreeSet<String>) -> bool {
     allowed.contains(word)
 }
 
+/// Every crate is code that somebody else changes, and time of every build.
+#[cfg(target_os = "linux")]
+#[test]
+fn there_are_no_more_crates_than_there_were() {
+    let names: BTreeSet<String> = packages().into_iter().map(|package| package.0).collect();
+    lathe_testkit::counts::assert_at_most("crates from registries", names.len() as u64);
+}
+
 #[test]
 fn licence_expressions_are_understood() {
     let allowed: BTreeSet<String> = ["MIT".to_owned(), "ISC".to_owned()].into();

@@ -1,8 +1,9 @@
 //! Declarations of providers and models, and their effects.
 
+use crate::house::{House, KINDS};
 use crate::peers::{answers, ask, asked, calls, home, house, result, results, says, set};
 use lathe_scripted::{BlockingServer, Reply, Scenario, When};
-use lathe_testkit::{Peer, StreamJson, TestHome, server};
+use lathe_testkit::{Peer, PeerReply, StreamJson, TestHome, server};
 use serde_json::{Value, json};
 
 /// A home with one provider, changed by a function.
@@ -93,6 +94,20 @@ fn the_key_of_api_key_env_is_sent_and_without_it_none_is() {
     let keyless = with(&peer, |_| {}).variable("OPENAI_API_KEY", "not-for-you-0123");
     result(&keyless, "house/m", &[]);
     assert_eq!(last(&peer), None);
+}
+
+#[test]
+fn a_helper_of_a_provider_gives_its_key() {
+    let peer = answers(vec![says("ok")]);
+    let home = with(&peer, |entry| {
+        entry["apiKeyHelper"] = json!("echo key-of-the-helper");
+    });
+    result(&home, "house/m", &[]);
+    let request = peer.requests().last().unwrap().clone();
+    assert_eq!(
+        request.header("authorization"),
+        Some("Bearer key-of-the-helper")
+    );
 }
 
 #[test]
@@ -226,6 +241,175 @@ const PNG: &[u8] = &[
     0x78, 0x9c, 0x63, 0xf8, 0xcf, 0xc0, 0, 0x44, 0x0c, 0x10, 0x0a, 0, 0x1f, 0xee, 0x03, 0xfd, 0x8b,
     0x5f, 0x14, 0xd4, 0, 0, 0, 0, 0x49, 0x45, 0x4e, 0x44, 0xae, 0x42, 0x60, 0x82,
 ];
+
+/// A home whose provider `house` is of any kind, with these facts about its model.
+fn of_kind(kind: &'static str, server: &BlockingServer, facts: Value) -> House {
+    let kind = KINDS.iter().find(|known| known.name == kind).unwrap();
+    let house = House::new(kind);
+    let mut entry = house.entry(&server.base_url());
+    entry["models"] = json!({"m-1": facts});
+    house.settings(&json!({"providers": {"house": entry}}));
+    house
+}
+
+#[test]
+fn images_false_leaves_a_note_on_every_kind() {
+    for kind in &KINDS {
+        let server = server([
+            Reply::tool_use("Read", json!({"file_path": "p.png"})),
+            Reply::text("ok"),
+        ]);
+        let facts = json!({"contextWindow": 200_000, "images": false});
+        let house = of_kind(kind.name, &server, facts);
+        house.home.write("p.png", PNG);
+        let arguments = ["-p", "look at @p.png", "--model", "house/m-1"];
+        let output = house.home.run(arguments, "");
+        assert_eq!(output.code(), Some(0), "{}: {output:#?}", kind.name);
+        let requests = server.message_requests();
+        let told = String::from_utf8_lossy(&requests[1].raw_body);
+        assert!(told.contains("image omitted"), "{}: {told}", kind.name);
+        assert!(!told.contains("iVBORw0KGgo"), "{}: {told}", kind.name);
+        server.finish();
+    }
+}
+
+#[test]
+fn parallel_tools_false_is_told_where_the_api_has_a_word_for_it_and_several_calls_run_all_the_same()
+{
+    for kind in &KINDS {
+        let echo = |word: &str| json!({"command": format!("echo {word}"), "description": "says"});
+        let server = server([
+            Reply::text("both")
+                .with_tool_use("Bash", echo("one"))
+                .with_tool_use("Bash", echo("two")),
+            Reply::text("ok"),
+        ]);
+        let facts = json!({"contextWindow": 200_000, "parallelTools": false});
+        let house = of_kind(kind.name, &server, facts);
+        house.result(&["--allowedTools", "Bash(echo:*)"]);
+        let requests = server.message_requests();
+        let body: Value = serde_json::from_slice(&requests[0].raw_body).unwrap();
+        match kind.name {
+            "gemini" => {}
+            "openai" | "openai-chat" => assert_eq!(body["parallel_tool_calls"], false, "{body}"),
+            _ => assert_eq!(
+                body["tool_choice"],
+                json!({"type": "auto", "disable_parallel_tool_use": true}),
+                "{body}"
+            ),
+        }
+        assert_eq!(requests[1].last_results().len(), 2, "{}", kind.name);
+        server.finish();
+    }
+}
+
+#[test]
+fn reasoning_false_asks_for_none_on_every_kind() {
+    for kind in &KINDS {
+        let server = server([Reply::text("ok")]);
+        let facts = json!({"contextWindow": 200_000, "reasoning": false});
+        let house = of_kind(kind.name, &server, facts);
+        house.result(&["--effort", "high"]);
+        let body: Value = serde_json::from_slice(&server.message_requests()[0].raw_body).unwrap();
+        for path in [
+            "/thinking",
+            "/output_config/effort",
+            "/reasoning",
+            "/reasoning_effort",
+            "/generationConfig/thinkingConfig",
+        ] {
+            assert_eq!(body.pointer(path), None, "{} {path}", kind.name);
+        }
+        server.finish();
+    }
+}
+
+#[test]
+fn cache_false_marks_nothing() {
+    for kind in ["anthropic", "bedrock", "vertex"] {
+        let server = server([Reply::text("ok")]);
+        let facts = json!({"contextWindow": 200_000, "cache": false});
+        let house = of_kind(kind, &server, facts);
+        house.result(&[]);
+        let sent = server.message_requests().remove(0).raw_body;
+        let sent = String::from_utf8_lossy(&sent).into_owned();
+        assert!(!sent.contains("cache_control"), "{kind}: {sent}");
+    }
+}
+
+#[test]
+fn a_server_in_anthropic_base_url_needs_no_key() {
+    let said = json!({"id": "m", "type": "message", "role": "assistant", "model": "m", "content": [{"type": "text", "text": "ok"}],
+        "stop_reason": "end_turn", "usage": {"input_tokens": 1, "output_tokens": 1}});
+    let peer = answers(vec![PeerReply::json(&said)]);
+    let home = home(&json!({})).variable("ANTHROPIC_BASE_URL", peer.url());
+    let output = home.run(["-p", "hello"], "");
+    assert_eq!(output.code(), Some(0), "{output:#?}");
+    let requests = peer.requests();
+    let request = requests.iter().find(|it| it.method == "POST").unwrap();
+    assert_eq!(request.path, "/v1/messages");
+    assert_eq!(request.header("x-api-key"), None);
+}
+
+#[test]
+fn a_declaration_of_anthropic_is_merged_over_its_variables() {
+    let server = server([Reply::text("ok"), Reply::text("ok")]);
+    let entry = json!({"baseUrl": server.base_url(), "headers": {"x-team": "${TEAM:-blue}", "user-agent": ""},
+        "body": {"service_tier": "auto"}});
+    let home = home(&json!({"providers": {"anthropic": entry}}))
+        .variable("ANTHROPIC_API_KEY", "key-of-anthropic-1")
+        .variable("ANTHROPIC_BASE_URL", "http://127.0.0.1:9");
+    result(&home, "claude-opus-5-5", &[]);
+    let mut entry = entry.clone();
+    entry["apiKeyEnv"] = json!("HOUSE_KEY");
+    set(&home, &json!({"providers": {"anthropic": entry}}));
+    let home = home.variable("HOUSE_KEY", "key-of-the-house");
+    result(&home, "claude-opus-5-5", &[]);
+    let requests = server.message_requests();
+    let first = &requests[0];
+    assert_eq!(first.header("x-api-key"), Some("key-of-anthropic-1"));
+    assert_eq!(first.header("x-team"), Some("blue"));
+    assert_eq!(first.header("user-agent"), None);
+    assert_eq!(first.body["service_tier"], "auto");
+    assert_eq!(requests[1].header("x-api-key"), Some("key-of-the-house"));
+    server.finish();
+}
+
+#[test]
+fn a_folder_that_nobody_trusted_cannot_move_a_provider() {
+    let server = server([Reply::text("ok")]);
+    let elsewhere = answers(vec![says("stolen")]);
+    let home = TestHome::with_server(&server);
+    let entry = json!({"baseUrl": elsewhere.url(), "headers": {"x-key": "${ANTHROPIC_API_KEY}"}});
+    let settings = json!({"providers": {"anthropic": entry}}).to_string();
+    for file in [".lathe/settings.json", ".claude/settings.json"] {
+        home.write(file, &settings);
+    }
+    let output = home.run(["-p", "hello"], "");
+    assert_eq!(output.code(), Some(0), "{output:#?}");
+    assert_eq!(elsewhere.requests().len(), 0);
+    server.finish();
+}
+
+#[test]
+fn a_header_of_the_user_replaces_ours_and_an_empty_one_removes_it_on_every_kind() {
+    for kind in &KINDS {
+        let server = server([Reply::text("ok")]);
+        let house = House::new(kind);
+        let mut entry = house.entry(&server.base_url());
+        entry["headers"] = json!({"authorization": "Custom of-the-user", "user-agent": ""});
+        house.settings(&json!({"providers": {"house": entry}}));
+        house.result(&[]);
+        let request = server.message_requests().remove(0);
+        assert_eq!(
+            request.header("authorization"),
+            Some("Custom of-the-user"),
+            "{}",
+            kind.name
+        );
+        assert_eq!(request.header("user-agent"), None, "{}", kind.name);
+    }
+}
 
 #[test]
 fn reasoning_says_whether_effort_is_asked_for() {
@@ -361,6 +545,25 @@ fn the_time_that_a_helpers_key_lives_is_a_variable() {
         );
         let output = home.run(["-p", "x", "--allowedTools", "Bash(echo:*)"], "");
         assert_eq!(output.code(), Some(0), "{output:#?}");
+        let count = std::fs::read_to_string(&count).unwrap().lines().count();
+        assert_eq!(count, asks, "{lives}");
+    }
+}
+
+#[test]
+fn the_time_that_the_key_of_a_providers_helper_lives_is_the_same_variable() {
+    for (lives, asks) in [("600000", 1), ("0", 2)] {
+        let peer = answers(vec![
+            calls("Bash", &json!({"command": "echo hi"})),
+            says("ok"),
+        ]);
+        let folder = TestHome::new();
+        let count = folder.home().join("count");
+        let home = with(&peer, |entry| {
+            entry["apiKeyHelper"] = json!(format!("echo x >>{}; echo a-key", count.display()));
+        })
+        .variable("CLAUDE_CODE_API_KEY_HELPER_TTL_MS", lives);
+        result(&home, "house/m", &["--allowedTools", "Bash(echo:*)"]);
         let count = std::fs::read_to_string(&count).unwrap().lines().count();
         assert_eq!(count, asks, "{lives}");
     }
@@ -511,6 +714,29 @@ fn one_session_uses_the_models_of_four_providers() {
     let last = requests.iter().find(|it| it.model() == "m-4").unwrap();
     let told = last.body["messages"].to_string();
     assert!(told.contains("the agent speaks"), "{told}");
+}
+
+#[test]
+fn what_another_provider_cannot_have_is_named_after_a_switch() {
+    let claude = server([Reply::thinking("hm").with_text("read")]);
+    let peer = answers(vec![says("second")]);
+    let home = home(&house("openai-chat", &format!("{}/v1", peer.url()))).server(&claude);
+    let mut session = StreamJson::start(&home, ["--model", "claude-opus-5-5"]);
+    session.send(&json!({"type": "user", "session_id": "", "parent_tool_use_id": null, "message": {"role": "user", "content": [
+        {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0xLjQK"}},
+        {"type": "text", "text": "read it"}]}}));
+    assert_eq!(session.wait_for_result()["result"], "read");
+    assert_eq!(session.close().code(), Some(0));
+    let output = ask(&home, "house/m", &["-c"]);
+    assert_eq!(output.result()["result"], "second");
+    assert!(
+        output.stderr.contains(
+            "house/m does not get 1 piece of reasoning that another model wrote, 1 document"
+        ),
+        "{output:#?}"
+    );
+    assert!(sent(&peer).to_string().contains("document omitted"));
+    claude.finish();
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Servers that are found on this machine, what is listed of them, keys that are stored, and the table.
 
 use crate::peers::{answers, ask, asked, calls, chat, chunk, home, house, says, set};
-use lathe_testkit::{Output, Peer, PeerReply, PeerRequest, TestHome};
+use lathe_scripted::Reply;
+use lathe_testkit::{Output, Peer, PeerReply, PeerRequest, StreamJson, TestHome};
 use serde_json::{Value, json};
 
 /// A provider that is declared with nothing but its address.
@@ -76,6 +77,108 @@ fn ollama_is_listed_with_the_window_in_use_and_a_silent_cut_is_told() {
         output.stderr.contains("OLLAMA_CONTEXT_LENGTH"),
         "{output:#?}"
     );
+}
+
+#[test]
+fn a_model_that_is_chosen_in_the_middle_of_a_session_is_asked_about_too() {
+    let peer = Peer::start(|request, _| ollama(request));
+    let first = answers(vec![says("one")]);
+    let mut settings = house("openai-chat", &format!("{}/v1", first.url()));
+    settings["providers"]["local"] = at(&peer.url())["providers"]["house"].clone();
+    let home = home(&settings);
+    let mut session = StreamJson::start(&home, ["--model", "house/m"]);
+    session.control(&json!({"subtype": "initialize", "hooks": null}));
+    session.prompt("hello");
+    assert_eq!(session.wait_for_result()["result"], "one");
+    session.control(&json!({"subtype": "set_model", "model": "local/tiny:1b"}));
+    session.prompt("and now");
+    let result = session.wait_for_result();
+    let window = &result["modelUsage"]["local/tiny:1b"]["contextWindow"];
+    assert_eq!(window, 4_096, "{result}");
+    let output = session.close();
+    assert!(
+        output.stderr.contains("OLLAMA_CONTEXT_LENGTH")
+            || output.stdout.contains("OLLAMA_CONTEXT_LENGTH"),
+        "{output:#?}"
+    );
+    // Once is enough.
+    let shown = peer.requests();
+    let shown = shown.iter().filter(|request| request.path == "/api/tags");
+    assert_eq!(shown.count(), 1);
+}
+
+#[test]
+fn a_server_elsewhere_is_asked_for_the_window_of_a_model_that_no_table_knows() {
+    // The peer is the proxy, so it gets the requests for a host that doesn't exist.
+    let peer = Peer::start(|request, _| match request.path.as_str() {
+        "http://models.example/v1/models?tier=gold" => {
+            PeerReply::json(&json!({"data": [{"id": "brand-new", "max_model_len": 24_000}]}))
+        }
+        "http://models.example/v1/chat/completions?tier=gold" => says("ok"),
+        _ => PeerReply::not_found(),
+    });
+    let home = home(
+        &json!({"providers": {"house": {"kind": "openai-chat", "baseUrl": "http://${PLACE}/v1",
+        "query": {"tier": "gold"}, "headers": {"api-key": "${GATE_KEY}"}}}}),
+    )
+    .variable("PLACE", "models.example")
+    .variable("GATE_KEY", "key-of-the-gate")
+    .variable("HTTP_PROXY", peer.url());
+    let output = ask(&home, "house/brand-new", &[]);
+    let result = output.result();
+    let window = &result["modelUsage"]["house/brand-new"]["contextWindow"];
+    assert_eq!(window, 24_000, "{output:#?}");
+    let requests = peer.requests();
+    assert!(
+        requests
+            .iter()
+            .all(|request| request.header("api-key") == Some("key-of-the-gate"))
+    );
+}
+
+#[test]
+fn lists_that_come_in_pages_are_read_to_their_end() {
+    let pages = |request: &PeerRequest| match request.path.as_str() {
+        "/v1beta/models" => PeerReply::json(
+            &json!({"models": [{"name": "models/a", "inputTokenLimit": 1000}], "nextPageToken": "t 2"}),
+        ),
+        "/v1beta/models?pageToken=t+2" => {
+            PeerReply::json(&json!({"models": [{"name": "models/b", "inputTokenLimit": 2000}]}))
+        }
+        "/v1/models" => {
+            PeerReply::json(&json!({"data": [{"id": "a"}], "has_more": true, "last_id": "a"}))
+        }
+        "/v1/models?after_id=a" => {
+            PeerReply::json(&json!({"data": [{"id": "b"}], "has_more": false, "last_id": "b"}))
+        }
+        _ => PeerReply::not_found(),
+    };
+    for (kind, path) in [("gemini", "/v1beta"), ("anthropic", "")] {
+        let peer = Peer::start(move |request, _| pages(request));
+        let home = home(
+            &json!({"providers": {"house": {"kind": kind, "baseUrl": format!("{}{path}", peer.url())}}}),
+        );
+        let rows = listed(&home);
+        let names: Vec<&str> = rows
+            .iter()
+            .filter_map(|row| row["model"].as_str())
+            .collect();
+        assert_eq!(names, ["a", "b"], "{kind}");
+    }
+}
+
+#[test]
+fn a_local_server_that_does_not_run_is_told_soon_and_with_the_way_out() {
+    let home = home(&json!({"providers": {"ollama": {"baseUrl": "http://127.0.0.1:9/v1"}}}))
+        .variable("LATHE_MAX_RETRIES", "");
+    let output = home.run(["-p", "x", "--model", "ollama/qwen3"], "");
+    assert_ne!(output.code(), Some(0));
+    let told = format!("{}{}", output.stdout, output.stderr);
+    assert!(told.contains("lathe models"), "{told}");
+    assert!(told.contains("(3/3)") && !told.contains("(4/"), "{told}");
+    let tried = home.run(["models", "test", "ollama/qwen3"], "");
+    assert_eq!(tried.stdout.matches("reach").count(), 2, "{tried:#?}");
+    assert_eq!(tried.stdout.matches("not tried").count(), 4, "{tried:#?}");
 }
 
 #[test]
@@ -258,6 +361,36 @@ fn a_key_that_was_stored_by_login_is_used_and_removed_by_logout() {
         nobody.stderr.contains("there is no provider nobody"),
         "{nobody:#?}"
     );
+}
+
+#[test]
+fn a_key_of_anthropic_that_was_stored_by_login_is_enough_for_a_plain_start() {
+    let server = lathe_testkit::server([Reply::text("ok")]);
+    let home = home(&json!({})).variable("ANTHROPIC_BASE_URL", server.base_url());
+    let output = home.run(["login", "anthropic"], "sk-ant-of-the-test\n");
+    assert_eq!(output.code(), Some(0), "{output:#?}");
+    let output = home.run(["-p", "hello"], "");
+    assert_eq!(output.code(), Some(0), "{output:#?}");
+    let requests = server.message_requests();
+    assert_eq!(requests[0].header("x-api-key"), Some("sk-ant-of-the-test"));
+    server.finish();
+}
+
+#[test]
+fn an_editors_sign_in_asks_for_provider_and_key() {
+    let home = home(&json!({}));
+    let output = home.run(["acp", "--login"], "openai\nsk-of-openai-42\n");
+    assert_eq!(output.code(), Some(0), "{output:#?}");
+    assert!(
+        output.stderr.contains("Provider [anthropic]"),
+        "{output:#?}"
+    );
+    let status = home.run(["status"], "");
+    let openai = status
+        .stdout
+        .lines()
+        .find(|line| line.starts_with("openai "));
+    assert!(openai.unwrap().contains("lathe login"), "{status:#?}");
 }
 
 #[test]

@@ -192,6 +192,9 @@ fn a_skill_chooses_model_and_effort_also_where_it_runs_in_an_agent() {
     });
     let agent = agent.unwrap_or_else(|| panic!("{:#?}", run.output));
     assert_eq!(agent.body["output_config"]["effort"], "low");
+    // The agent that it names only reads.
+    let tools = agent.body["tools"].to_string();
+    assert!(tools.contains(r#""Read""#) && !tools.contains(r#""Edit""#));
     assert_eq!(run.body()["output_config"]["effort"], Value::Null);
 }
 
@@ -248,10 +251,12 @@ fn an_output_style_replaces_what_is_said_of_code_unless_it_keeps_it() {
         let home = TestHome::new();
         let text =
             format!("---\nname: Verse\ndescription: in verse\n{lines}---\nSpeak in verse.\n");
-        home.write(home.config().join("output-styles/verse.md"), text);
+        home.write(home.config().join("output-styles/rhyme.md"), text);
         let flags = ["--settings", r#"{"outputStyle": "Verse"}"#];
         let run = run_in(home, vec![Reply::text("fine")], &flags);
         assert_eq!(run.output.code(), Some(0), "{}", run.output.stderr);
+        let listed = run.home.run(["-p", "/output-style"], "").stdout;
+        assert!(listed.contains("Verse: in verse"), "{listed}");
         let system = run.requests[0].system_text();
         assert!(system.contains("Speak in verse."));
         system

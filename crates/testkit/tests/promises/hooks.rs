@@ -4,6 +4,7 @@ use super::{chatty, heard, hook, run_in, run_with, wait_for_settings};
 use lathe_scripted::Reply;
 use lathe_testkit::{StreamJson, TestHome, server};
 use serde_json::{Value, json};
+use std::os::unix::fs::PermissionsExt as _;
 
 const LOG: &str = "cat >> \"$LATHE_PROJECT_DIR/log\"";
 
@@ -265,11 +266,34 @@ fn a_failing_hook_blocks_or_not_as_it_says() {
 
 #[test]
 fn a_hook_names_its_shell() {
-    let definition = json!({"type": "command", "shell": "bash",
-        "command": "[[ x == x ]] && echo \"$BASH_VERSION\" > version"});
+    // A shell of the test's own, which says that it was asked.
+    let home = home_with(&json!({}));
+    let shell = home.write(
+        "own-shell",
+        "#!/bin/sh\necho asked > asked\nexec sh \"$@\"\n",
+    );
+    std::fs::set_permissions(&shell, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let definition = json!({"type": "command", "shell": shell, "command": "echo ran > ran"});
     let settings = json!({"hooks": {"SessionStart": [{"hooks": [definition]}]}});
-    let run = run_with(&[], &settings, vec![Reply::text("fine")], &[]);
-    assert_ne!(run.home.read("version").trim(), "");
+    home.write(home.config().join("settings.json"), settings.to_string());
+    let run = run_in(home, vec![Reply::text("fine")], &[]);
+    assert_eq!(run.home.read("ran"), "ran\n");
+    assert_eq!(run.home.read("asked"), "asked\n");
+}
+
+#[test]
+fn hooks_do_not_run_where_settings_or_a_policy_disable_them() {
+    let ran = |more: Value, arguments: &[&str]| {
+        let mut settings = hook("SessionStart", "echo ran > ran");
+        let object = settings.as_object_mut().unwrap();
+        object.extend(more.as_object().unwrap().clone());
+        let run = run_with(&[], &settings, vec![Reply::text("fine")], arguments);
+        run.home.project().join("ran").exists()
+    };
+    assert!(ran(json!({}), &[]));
+    assert!(!ran(json!({"disableAllHooks": true}), &[]));
+    let policy = r#"{"allowManagedHooksOnly": true}"#;
+    assert!(!ran(json!({}), &["--managed-settings", policy]));
 }
 
 #[test]
@@ -392,4 +416,24 @@ fn what_a_hook_shows_instead_is_in_messages_and_results_and_not_in_the_transcrip
     let file = lathe_testkit::transcript::of_home(&run.home).remove(0);
     let text = std::fs::read_to_string(file).unwrap();
     assert!(text.contains("the secret") && !text.contains("[hidden]"));
+}
+
+#[test]
+fn hooks_are_told_how_old_and_large_a_resumed_conversation_is() {
+    let server = chatty();
+    let home = home_with(&logs(&["SessionStart"])).server(&server);
+    for flags in [&[][..], &["--continue"], &["--continue", "--fork-session"]] {
+        let output = home.run([&["-p", "hi"], flags].concat(), "");
+        assert_eq!(output.code(), Some(0), "{}", output.stderr);
+    }
+    let heard = heard(&home);
+    let sources: Vec<&Value> = heard.iter().map(|input| &input["source"]).collect();
+    assert_eq!(sources, ["startup", "resume", "fork"]);
+    assert_eq!(heard[0].get("context_tokens"), None);
+    for input in &heard[1..] {
+        assert!(input["context_tokens"].as_u64().unwrap() > 1000, "{input}");
+        assert!(input["seconds_since_last_response"].as_u64().unwrap() < 300);
+        assert_eq!(input["prompt_cache_likely_expired"], false);
+        assert!(input["estimated_cache_write_usd"].as_f64().unwrap() > 0.0);
+    }
 }

@@ -199,3 +199,120 @@ fn an_edit_that_a_person_changed_says_so() {
     assert_eq!(said, [true, false]);
     assert_eq!(home.read("a"), "four\n");
 }
+
+#[test]
+fn results_and_first_messages_name_the_prompts_that_they_answer() {
+    let server = chatty();
+    let home = TestHome::with_server(&server);
+    let mut host = StreamJson::start(&home, ["--include-partial-messages"]);
+    let id = "0b1f2c6e-1111-4222-8333-444455556666";
+    host.send(&json!({"type": "user", "uuid": id, "message": {"role": "user", "content": "hi"}}));
+    let piece = host.wait_for(|frame| frame["type"] == "stream_event");
+    assert_eq!(piece["user_message_uuid"], id);
+    assert!(piece["ttft_ms"].is_u64(), "{piece}");
+    let next = host.wait_for(|frame| frame["type"] == "stream_event");
+    assert_eq!(next.get("user_message_uuid"), None);
+    let message = host.wait_for(|frame| frame["type"] == "assistant");
+    assert_eq!(message["user_message_uuids"], json!([id]));
+    let result = host.wait_for_result();
+    assert_eq!(result["user_message_uuid"], id);
+    assert_eq!(
+        (&result["result_index"], &result["queued_turn_count"]),
+        (&json!(0), &json!(0))
+    );
+    let times = ["time_to_request_ms", "ttft_stream_ms", "ttft_ms"];
+    let times = times.map(|name| result[name].as_u64().unwrap());
+    assert!(times.is_sorted(), "{times:?}");
+    // A prompt without an id, and a command.
+    host.prompt("hi");
+    let result = host.wait_for_result();
+    assert_eq!(result.get("user_message_uuid"), None);
+    assert_eq!(result["result_index"], 1);
+    host.prompt("/context");
+    let result = host.wait_for_result();
+    assert_eq!(result["local_command"], "context");
+    assert_eq!(result["result_index"], 2);
+    let _ = host.close();
+}
+
+#[test]
+fn commands_are_confirmed_to_hosts_that_want_it() {
+    let server = chatty();
+    let home = TestHome::with_server(&server);
+    let mut host = StreamJson::start(&home, ["--replay-user-messages"]);
+    for (index, command) in ["/context", "/clear"].into_iter().enumerate() {
+        let id = format!("0b1f2c6e-1111-4222-8333-44445555000{index}");
+        host.send(
+            &json!({"type": "user", "uuid": id, "message": {"role": "user", "content": command}}),
+        );
+        if command == "/clear" {
+            let reset = host.wait_for(|frame| frame["type"] == "conversation_reset");
+            assert_eq!(reset["trigger"], "clear");
+            assert_eq!(reset["user_message_uuid"], *id);
+            assert!(reset["timestamp"].is_string());
+        }
+        let echo = host.wait_for(|frame| frame["type"] == "user");
+        assert_eq!(
+            (&echo["uuid"], &echo["isReplay"]),
+            (&json!(id), &json!(true))
+        );
+        assert_eq!(echo["message"]["content"], command);
+        let result = host.wait_for_result();
+        assert_eq!(result["user_message_uuid"], *id);
+        assert_eq!(echo["session_id"], result["session_id"]);
+    }
+    let _ = host.close();
+}
+
+#[test]
+fn a_host_hears_of_thinking_and_of_a_refusal() {
+    let thinking = Reply::thinking("hm ".repeat(100)).with_text("so");
+    let refusal = Reply::text("").stop_reason("refusal");
+    let server = lathe_testkit::server([thinking, refusal]);
+    let home = TestHome::with_server(&server);
+    let mut host = StreamJson::start(&home, [""; 0]);
+    host.prompt("think");
+    let (mut told, mut sum) = (0, 0);
+    loop {
+        let frame = host.next_frame();
+        if frame["type"] == "result" {
+            break;
+        }
+        if frame["subtype"] == "thinking_tokens" {
+            told = frame["estimated_tokens"].as_u64().unwrap();
+            sum += frame["estimated_tokens_delta"].as_u64().unwrap();
+        }
+    }
+    assert_eq!((told, sum), (75, 75));
+    host.prompt("refuse");
+    let refused = host.wait_for(|frame| frame["subtype"] == "model_refusal_no_fallback");
+    assert!(
+        refused["content"]
+            .as_str()
+            .unwrap()
+            .contains("refused to answer")
+    );
+    assert!(refused["original_model"].is_string() && refused["request_id"].is_string());
+    assert!(refused["refused_user_message_uuid"].is_string());
+    assert_eq!(host.wait_for_result()["stop_reason"], "refusal");
+    let _ = host.close();
+}
+
+#[test]
+fn a_host_gets_the_list_of_commands_when_it_changes() {
+    let server = chatty();
+    let home = TestHome::with_server(&server);
+    home.write(".lathe/commands/sweep.md", "Sweep.");
+    let mut host = StreamJson::start(&home, [""; 0]);
+    host.control(&json!({"subtype": "initialize"}));
+    host.prompt("hi");
+    host.wait_for_result();
+    home.write(".lathe/commands/polish.md", "Polish.");
+    let changed = host.wait_for(|frame| frame["subtype"] == "commands_changed");
+    let commands = changed["commands"].as_array().unwrap();
+    for name in ["sweep", "polish"] {
+        let listed = commands.iter().find(|command| command["name"] == name);
+        assert!(listed.unwrap()["argumentHint"].is_string(), "{name}");
+    }
+    let _ = host.close();
+}

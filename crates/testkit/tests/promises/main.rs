@@ -8,6 +8,7 @@
 )]
 
 mod agents;
+mod hook_answers;
 mod hooks;
 mod hosts;
 mod live;

@@ -147,6 +147,23 @@ fn the_small_model_is_chosen_by_variable_and_setting() {
 }
 
 #[test]
+fn plan_mode_can_have_a_model_of_its_own() {
+    let model = |settings: Value, flags: &[&str]| {
+        let run = run_with(&[], &settings, vec![Reply::text("fine")], flags);
+        run.requests[0].model().to_owned()
+    };
+    let plan = ["--permission-mode", "plan"];
+    let planner = || json!({"model": SONNET, "planModel": OPUS});
+    assert_eq!(model(planner(), &plan), OPUS);
+    assert_eq!(model(planner(), &[]), SONNET);
+    let named = || json!({"model": "opusplan"});
+    assert_eq!(model(named(), &plan), OPUS);
+    assert_eq!(model(named(), &[]), "claude-sonnet-5-5");
+    let flags = ["--model", "opusplan", "--permission-mode", "plan"];
+    assert_eq!(model(json!({}), &flags), OPUS);
+}
+
+#[test]
 fn a_system_prompt_of_the_caller_replaces_ours_and_nothing_else() {
     let home = TestHome::new();
     home.write("AGENTS.md", "Words of the project.\n");
@@ -215,4 +232,53 @@ for line in sys.stdin:
         let all = names(off);
         assert!(!is_search(&all) && all.len() > 60, "{off}: {all:?}");
     }
+}
+
+#[test]
+fn a_model_is_asked_for_under_the_name_that_settings_give_it() {
+    for settings in [
+        json!({"modelOverrides": {OPUS: "arn:opus"}}),
+        json!({"models": {OPUS: {"name": "arn:opus"}}}),
+    ] {
+        let flags = ["--model", "opus", "--output-format", "json"];
+        let run = run_with(&[], &settings, vec![Reply::text("fine")], &flags);
+        assert_eq!(run.body()["model"], "arn:opus");
+        // The rest of the program knows it by its own name, and with that its price.
+        let result: Value = serde_json::from_str(&run.output.stdout).unwrap();
+        assert!(
+            result["modelUsage"][OPUS]["costUSD"].as_f64().unwrap() > 0.0,
+            "{result}"
+        );
+    }
+}
+
+#[test]
+fn a_model_that_settings_say_does_not_think_is_not_asked_to() {
+    let facts = json!({"models": {OPUS: {"thinking": false}}});
+    assert_eq!(thinking(&facts, &["--model", "opus"]), Value::Null);
+    assert_ne!(thinking(&json!({}), &["--model", "opus"]), Value::Null);
+}
+
+#[test]
+fn facts_about_a_model_count_where_its_provider_is_not_named() {
+    let asked = |facts: Value| {
+        let settings = json!({"models": {OPUS: facts}});
+        let arguments = ["--model", OPUS, "--output-format", "json"];
+        run_with(&[], &settings, vec![Reply::text("fine")], &arguments)
+    };
+    let usual = asked(json!({}));
+    assert!(usual.body().to_string().contains("cache_control"));
+    let unmarked = asked(json!({"cache": false}));
+    assert!(!unmarked.body().to_string().contains("cache_control"));
+    let serial = asked(json!({"parallelTools": false}));
+    assert_eq!(
+        serial.body()["tool_choice"]["disable_parallel_tool_use"],
+        true
+    );
+    let in_words = asked(json!({"tools": false}));
+    assert!(in_words.body().get("tools").is_none());
+    let cost = |run: &super::Run| run.output.result()["total_cost_usd"].as_f64().unwrap();
+    let price = json!({"input": 1000, "output": 1000, "cacheRead": 1000, "cacheWrite": 1000});
+    let dear = asked(json!({"price": price}));
+    assert!(cost(&dear) > 10.0 * cost(&usual), "{}", cost(&dear));
 }

@@ -54,8 +54,8 @@ fn prices_of_settings_are_what_a_session_costs() {
         let run = run_with(&[], &settings, vec![reply], &flags);
         run.output.result()["total_cost_usd"].as_f64().unwrap()
     };
-    let prices = json!({"input": 10.0, "output": 100.0, "cacheRead": 1.0, "cacheWrite": 5.0});
-    let expected = (1_000.0 * 10.0 + 100.0 * 100.0 + 10_000.0 * 1.0 + 2_000.0 * 5.0) / 1e6;
+    let prices = json!({"input": 10.0, "output": 100.0, "cacheRead": 3.0, "cacheWrite": 5.0});
+    let expected = (1_000.0 * 10.0 + 100.0 * 100.0 + 10_000.0 * 3.0 + 2_000.0 * 5.0) / 1e6;
     for settings in [
         json!({"prices": {"house": prices}}),
         json!({"modelPricing": {"overrides": {"house": prices}}}),

@@ -302,3 +302,32 @@ fn a_daemon_is_named_at_the_end_and_ended_or_kept() {
         }
     }
 }
+
+#[test]
+fn hooks_and_the_status_line_hear_of_a_folder_that_is_added_in_the_terminal() {
+    let server = chatty();
+    let settings = json!({
+        "hooks": {"DirectoryAdded": [{"hooks": [{"type": "command", "command": "cat >> log"}]}]},
+        "statusLine": {"type": "command", "command": "cat > status.tmp; mv status.tmp status; echo mine"},
+    });
+    let home = home_with(&settings).server(&server);
+    let beside = home.root().join("beside");
+    std::fs::create_dir_all(&beside).unwrap();
+    let mut terminal = home.terminal([] as [&str; 0], 100, 30);
+    terminal.wait_for("mine");
+    let status = || -> Value { serde_json::from_str(&home.read("status")).unwrap() };
+    assert_eq!(status()["workspace"]["added_dirs"], json!([]));
+    assert_eq!(status()["effort"]["level"], "high");
+    assert_eq!(status()["thinking"]["enabled"], true);
+    terminal.say(&format!("/add-dir {}", beside.display()));
+    until("the hook", || !heard(&home).is_empty());
+    terminal.say("hi");
+    until("the folder", || {
+        let status = std::fs::read_to_string(home.project().join("status")).unwrap_or_default();
+        status.contains("beside\"]")
+    });
+    terminal.leave();
+    let heard = heard(&home);
+    assert_eq!(heard[0]["directory"], json!(beside));
+    assert_eq!(heard[0]["source"], "slash_command");
+}
