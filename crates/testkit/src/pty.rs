@@ -22,6 +22,9 @@ use std::time::{Duration, Instant};
 /// Lines that the emulator keeps.
 const SCROLLBACK: usize = 50_000;
 
+/// How long a wait sleeps at the most before it looks again, for things that come without any output.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
 /// Begins and ends a synchronized update.
 const UPDATE_BEGINS: &[u8] = b"\x1b[?2026h";
 const UPDATE_ENDS: &[u8] = b"\x1b[?2026l";
@@ -282,7 +285,9 @@ impl Terminal {
                 },
                 everything(&mut state.parser)
             );
-            state = self.shown.1.wait_timeout(state, left).unwrap().0;
+            // What is waited for may be a file, which changes without any output.
+            let pause = left.min(LOOK_AGAIN);
+            state = self.shown.1.wait_timeout(state, pause).unwrap().0;
         }
     }
 

@@ -11,7 +11,7 @@
 use lathe_protocol::permission::PermissionReply;
 use lathe_scripted::{BlockingServer, Reply};
 use lathe_settings::Environment;
-use lathe_testkit::{HANG_LIMIT, TestHome, binary, processes, server, transcript};
+use lathe_testkit::{HANG_LIMIT, Running, TestHome, binary, processes, server, transcript};
 use lathe_wire::{
     Client, ClientKind, Folder, Hello, HostFrame, HostInfo, HostState, NakCode, OpError, OpId,
     Snapshot, WireOp,
@@ -379,6 +379,30 @@ fn without_a_prompt_or_a_key_nothing_starts_in_the_background() {
     processes::assert_none_left(&home);
     let output = stage.home.run(["attach", "nothing"], "");
     assert_ne!(output.code(), Some(0));
+}
+
+/// A process that `init` starts, or that enters a process namespace, is in a session without an id that it could see. The
+/// namespace ends with the command, and the session in the background with it; that it started is what counts here.
+#[test]
+fn a_session_starts_in_the_background_where_the_parent_has_no_session_id() {
+    let stage = Stage::new([Reply::text("done")]);
+    let mut command = std::process::Command::new("bwrap");
+    command
+        .args([
+            "--dev-bind",
+            "/",
+            "/",
+            "--proc",
+            "/proc",
+            "--unshare-pid",
+            "--",
+        ])
+        .arg(binary::lathe())
+        .args(["--bg", "go"]);
+    stage.home.dress(&mut command);
+    let output = Running::start(command).finish();
+    assert_eq!(output.code(), Some(0), "{output:?}");
+    assert!(!output.stdout.trim().is_empty(), "{output:?}");
 }
 
 /// Kills the host at random points while a client sends prompts, and resumes it: no prompt is lost or taken twice.
