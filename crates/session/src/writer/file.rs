@@ -329,9 +329,12 @@ fn lock(file: &File, path: &Path) -> Result<(), SessionError> {
     }
 }
 
-/// Whether the process that took the lock has ended.
+/// Whether the process that took the lock has ended. In a process namespace, as in a container, Linux no longer lists
+/// the lock of one that has.
 fn is_owner_gone(file: &File) -> bool {
-    lock_owner(file).is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
+    lock_owner(file).map_or(cfg!(target_os = "linux"), |pid| {
+        !Path::new("/proc").join(pid.to_string()).exists()
+    })
 }
 
 /// The process that took a lock on a file, as Linux lists it.
