@@ -136,7 +136,8 @@ fn run_all(home: &TestHome, server: &BlockingServer, mut program: Command) -> Ve
         output.status
     );
     assert_eq!(server.problems(), Vec::<String>::new(), "{text}");
-    assert_eq!(processes::of_home(home), [], "processes are left over");
+    // A session that its host left may take a moment to end.
+    processes::assert_none_left(home);
     held
 }
 
