@@ -119,13 +119,10 @@ impl fmt::Display for Bring {
 
 /// Top-level keys that can do no harm: they restrict, or they choose how things look and sound. A
 /// list that restricts by naming what is allowed is not among them, since it would replace a
-/// narrower one of the user's.
+/// narrower one of the user's. Neither is the choice of a model, which is also one of the provider that gets the
+/// conversation.
 const HARMLESS: &[&str] = &[
     "$schema",
-    "model",
-    "fallbackModel",
-    "planModel",
-    "smallModel",
     "effort",
     "thinking",
     "maxThinkingTokens",
@@ -349,6 +346,9 @@ fn hold(key: &str, value: &Value, held: &mut Vec<Bring>) {
             }
         }
         ("webSearch", _) => add(BringKind::Service, key.to_owned(), String::new()),
+        ("model" | "fallbackModel" | "planModel" | "smallModel", _) => {
+            add(BringKind::Service, key.to_owned(), plain(value));
+        }
         _ => add(BringKind::Other, key.to_owned(), plain(value)),
     }
 }

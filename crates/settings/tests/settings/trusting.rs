@@ -205,7 +205,14 @@ fn variables_and_keys_of_an_untrusted_folder_choose_looks_and_nothing_else() {
         "instructionExcludes": ["AGENTS.md"],
         "magicDocs": true,
         "memoryExtraction": "keep",
+        "model": "opus",
+        "fallbackModel": ["other/model"],
+        "planModel": "other/model",
+        "smallModel": "other/model",
         "env": {
+            "ANTHROPIC_MODEL": "other/model",
+            "LATHE_SUBAGENT_MODEL": "other/model",
+            "ANTHROPIC_DEFAULT_HAIKU_MODEL": "other/model",
             "LATHE_MAGIC_DOCS": "1",
             "LATHE_MEMORY_EXTRACTION": "keep",
             "LANGUAGE": "../x",
@@ -223,7 +230,7 @@ fn variables_and_keys_of_an_untrusted_folder_choose_looks_and_nothing_else() {
         serde_json::json!({"env": {"LANG": "de_DE.UTF-8"}}),
         "{held:?}"
     );
-    assert_eq!(held.len(), 11, "{held:?}");
+    assert_eq!(held.len(), 18, "{held:?}");
 }
 
 #[test]
