@@ -113,7 +113,9 @@ impl HookPoints {
             if let Some(prompt) = moment.prompt {
                 fields.insert("prompt_id".to_owned(), json!(prompt));
             }
-            if tells_effort(event) {
+            // Files that are loaded before the first prompt come from no step, so nobody tries yet.
+            let loaded_in_turn = event == HookEvent::InstructionsLoaded && moment.prompt.is_some();
+            if tells_effort(event) || loaded_in_turn {
                 fields.insert("effort".to_owned(), json!({"level": moment.effort()}));
             }
             moment.environment(self.session_id)

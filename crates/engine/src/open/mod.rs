@@ -127,11 +127,11 @@ async fn begin(environment: Environment, options: SessionOptions) -> Result<Open
     }
     let shared = conversation.shared.clone();
     remarks.extend(agents::connect(&mut conversation, &shared, source == "resume").await);
-    hooks.instructions_loaded(&loaded_files).await;
     hooks.watched.tell(&hooks);
     let resumed = history.as_ref().filter(|_| source != "startup");
     let resumed = resumed.and_then(|history| resumed::facts(history, &conversation.shared));
     start_hooks(&mut conversation, &hooks, source, resumed, setup).await;
+    hooks.instructions_loaded(&loaded_files).await;
     if source == "startup" {
         let folder = conversation.shared.tools.working_folder.read().clone();
         let permissions = conversation.shared.permissions.snapshot();

@@ -225,9 +225,12 @@ fn hooks_are_told_the_prompt_the_effort_and_what_an_event_is_about() {
     let server = server([
         Reply::tool_use("Bash", json!({"command": "echo one"}))
             .with_tool_use("Bash", json!({"command": "echo two"})),
+        Reply::tool_use("Read", json!({"file_path": "sub/a.txt"})),
         Reply::text("done"),
     ]);
     let home = TestHome::with_server(&server);
+    home.write("sub/AGENTS.md", "Here: no semicolons.\n");
+    home.write("sub/a.txt", "x\n");
     keeps_inputs(
         &home,
         &[
@@ -267,6 +270,21 @@ fn hooks_are_told_the_prompt_the_effort_and_what_an_event_is_about() {
     );
     assert_eq!(loaded["memory_type"], "Project");
     assert_eq!(loaded["load_reason"], "session_start");
+    assert_eq!(loaded.get("effort"), None, "nobody tries yet");
+    let started = |event: &str| {
+        let mut all = inputs.iter();
+        all.position(|input| input["hook_event_name"] == event)
+    };
+    assert!(started("SessionStart") < started("InstructionsLoaded"));
+    let nested = inputs
+        .iter()
+        .find(|input| input["load_reason"] == "nested_traversal");
+    let nested = nested.unwrap_or_else(|| panic!("{inputs:#?}"));
+    assert_eq!(nested["effort"]["level"], "low");
+    assert_eq!(
+        nested["trigger_file_path"],
+        home.project().join("sub/a.txt").display().to_string()
+    );
     let expansion = of("UserPromptExpansion");
     assert_eq!(expansion["command_source"], "projectSettings");
     assert_eq!(expansion["expansion_type"], "slash_command");
