@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { Script, call, init, pageServer, result, run, sdk, toolResults } from "./support.mjs";
+import { Script, call, hanging, init, pageServer, result, run, sdk, toolResults, z } from "./support.mjs";
 
 const behaviours = {
   async what_varies_may_be_told_in_the_conversation(test) {
@@ -342,6 +342,82 @@ for line in sys.stdin:
     const script = new Script("b");
     await test.ask(script, { ...options, resume: session });
     assert.match(JSON.stringify(script.sent(0).body.messages), /remember green/);
+  },
+
+  async the_words_of_an_agent_reach_a_host_that_wants_them(test) {
+    const agents = { watcher: { description: "watches clocks", prompt: "You watch clocks." } };
+    for (const forwardSubagentText of [true, false]) {
+      const sub = new Script("the clock is late");
+      const script = new Script(call("Agent", { description: "look", prompt: sub.reference(), subagent_type: "watcher", run_in_background: false }), "done");
+      const messages = await test.ask(script, { agents, forwardSubagentText });
+      const inner = messages.filter((message) => message.type === "assistant" && message.parent_tool_use_id);
+      assert.equal(JSON.stringify(inner).includes("the clock is late"), forwardSubagentText);
+    }
+  },
+
+  async a_tool_of_the_host_answers_permission_questions(test) {
+    const answer = async ({ input }) => {
+      const yes = input.file_path.endsWith("good");
+      const reply = yes ? { behavior: "allow", updatedInput: input } : { behavior: "deny", message: "not this" };
+      return { content: [{ type: "text", text: JSON.stringify(reply) }] };
+    };
+    const approve = sdk.tool("approve", "Answers", { tool_name: z.string(), input: z.any(), tool_use_id: z.string() }, answer);
+    const gate = sdk.createSdkMcpServer({ name: "gate", version: "1", tools: [approve] });
+    const write = (name) => call("Write", { file_path: test.path(name), content: "1" });
+    const run = test.open({ mcpServers: { gate }, permissionPromptToolName: "mcp__gate__approve" });
+    const messages = await run.turn(new Script(write("good"), write("bad"), "done"));
+    assert.ok(existsSync(test.path("good")) && !existsSync(test.path("bad")));
+    assert.match(JSON.stringify(toolResults(messages)[1]), /not this/);
+    await run.end();
+  },
+
+  async a_turn_is_dropped_on_resume_only_where_it_is_the_one_that_was_meant(test) {
+    const run = test.open();
+    const first = await run.turn(`one ${new Script("first")}`);
+    await run.turn(`two-marker ${new Script("second")}`);
+    await run.end();
+    const resume = result(first).session_id;
+    const resumeSessionAt = first.filter((message) => message.type === "assistant").at(-1).uuid;
+    const prompts = (await sdk.getSessionMessages(resume, { dir: test.cwd })).filter((message) => message.type === "user").map((message) => message.uuid);
+    await assert.rejects(test.ask(new Script("x"), { resume, resumeSessionAt, resumeDropsTurn: prompts[0] }));
+    assert.match(test.errors, /Resume rejected by --resume-drops-turn:/);
+    const script = new Script("third");
+    await test.ask(script, { resume, resumeSessionAt, resumeDropsTurn: prompts[1] });
+    assert.ok(!JSON.stringify(script.sent(0).body.messages).includes("two-marker"));
+  },
+
+  async a_log_goes_to_standard_error_where_the_host_wants_it(test) {
+    await test.ask(new Script("ok"), { debug: true });
+    assert.notEqual(test.errors, "");
+  },
+
+  async an_interruption_spares_work_that_the_host_can_stop_by_itself(test) {
+    const waits = { command: "while [ ! -e go ]; do sleep 0.02; done", run_in_background: true };
+    const run = test.open({ perTaskStopAffordance: true, includePartialMessages: true, allowedTools: ["Bash"] });
+    let stopped;
+    await run.turn(new Script(call("Bash", waits), hanging("a long answer")), {}, async (message) => {
+      if (message.event?.delta?.type === "text_delta") stopped ??= run.query.interrupt();
+    });
+    await stopped;
+    writeFileSync(test.path("go"), "");
+    const ended = await run.until((message) => message.subtype === "task_notification");
+    assert.equal(ended.status, "completed");
+    run.query.close();
+  },
+
+  async a_host_starts_the_program_with_a_runtime_and_its_arguments(test) {
+    const script = test.path("wrapper.mjs");
+    writeFileSync(script, `
+      import { spawn } from "node:child_process";
+      import { writeFileSync } from "node:fs";
+      writeFileSync(${JSON.stringify(test.path("arguments"))}, process.execArgv.join(" "));
+      const child = spawn(${JSON.stringify(process.env.LATHE_TEST_BINARY)}, process.argv.slice(2), { stdio: "inherit" });
+      child.on("exit", (code) => process.exit(code ?? 1));
+      for (const name of ["SIGTERM", "SIGINT"]) process.on(name, () => child.kill(name));
+    `);
+    const messages = await test.ask(new Script("ok"), { pathToClaudeCodeExecutable: script, executable: "node", executableArgs: ["--no-warnings"] });
+    assert.equal(result(messages).result, "ok");
+    assert.equal(readFileSync(test.path("arguments"), "utf8"), "--no-warnings");
   },
 };
 

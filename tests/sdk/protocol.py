@@ -202,4 +202,55 @@ async def what_the_calls_of_a_step_did_is_summed_up_for_hosts_that_want_it(case)
     await process.communicate(b"")
 
 
+@behaviour
+async def the_application_is_named_by_an_option(case):
+    script = Script("ok")
+    await ask(case, script, client_app="sun-dial/4")
+    assert "sun-dial/4" in script.sent(0)["user_agent"]
+
+
+@behaviour
+async def only_servers_of_the_host_count_where_it_says_so(case):
+    case.write(".mcp.json", json.dumps({"mcpServers": {"outside": {"command": "true"}}}))
+    servers = {"inside": create_sdk_mcp_server("inside", tools=[])}
+    for strict in [False, True]:
+        options = case.options(mcp_servers=servers, strict_mcp_config=strict, setting_sources=["project"])
+        async with ClaudeSDKClient(options) as client:
+            names = {server["name"] for server in (await client.get_mcp_status())["mcpServers"]}
+        assert names == ({"inside"} if strict else {"inside", "outside"}), names
+
+
+@behaviour
+async def lines_of_an_ordinary_turn_fit_into_a_small_buffer(case):
+    script = Script(call("Bash", command="echo hi"), "done")
+    messages = await ask(case, script, max_buffer_size=64 * 1024, debug_stderr=None)
+    assert result(messages).result == "done"
+
+
+@behaviour
+async def a_host_switches_the_sandbox_on_and_off(case):
+    # The tests switch it off for everybody; here the host decides.
+    for enabled in [True, False]:
+        messages = await ask(case, Script("ok"), sandbox={"enabled": enabled}, env={"LATHE_SANDBOX": ""})
+        (init,) = systems(messages, "init")
+        assert ("sandbox" in init.data) == enabled, init.data
+
+
+@behaviour
+async def a_budget_for_thinking_reaches_the_model(case):
+    script = Script("ok")
+    await ask(case, script, max_thinking_tokens=3000, model="claude-sonnet-4-5")
+    assert script.sent(0)["body"]["thinking"]["budget_tokens"] == 3000
+
+
+@behaviour
+async def a_store_that_wants_records_at_once_has_them(case):
+    store = InMemorySessionStore()
+    options = {"session_store": store, "session_store_flush": "eager", "load_timeout_ms": 5000}
+    session = result(await ask(case, f"remember green {Script('a')}", **options)).session_id
+    script = Script("b")
+    await ask(case, script, resume=session, **options)
+    assert "remember green" in json.dumps(script.sent(0)["body"]["messages"])
+
+
 main()

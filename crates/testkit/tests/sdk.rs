@@ -191,7 +191,7 @@ fn python_sessions_and_stress() {
 
 #[test]
 fn python_corners_of_the_protocol() {
-    at_least(15, &python("protocol.py"));
+    at_least(21, &python("protocol.py"));
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn python_agents_tasks_skills_and_plugins() {
 
 #[test]
 fn typescript_options() {
-    at_least(27, &node("sdk/options.mjs"));
+    at_least(33, &node("sdk/options.mjs"));
 }
 
 #[test]

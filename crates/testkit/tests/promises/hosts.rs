@@ -316,3 +316,20 @@ fn a_host_gets_the_list_of_commands_when_it_changes() {
     }
     let _ = host.close();
 }
+
+#[test]
+fn a_call_of_a_tool_that_was_not_loaded_is_told_how_to_load_it() {
+    let server = lathe_testkit::server([
+        Reply::tool_use("NotebookEdit", json!({"bogus": 1})),
+        Reply::text("ok"),
+    ]);
+    let home = TestHome::with_server(&server);
+    let output = home.run(["-p", "go"], "");
+    assert_eq!(output.code(), Some(0), "{}", output.stderr);
+    let requests = server.message_requests();
+    let offered = requests[0].tool_names();
+    assert!(!offered.contains(&"NotebookEdit"), "{offered:?}");
+    let told = requests[1].messages().last().unwrap().to_string();
+    let hint = "load it first with ToolSearch, query \\\"select:NotebookEdit\\\"";
+    assert!(told.contains(hint), "{told}");
+}
