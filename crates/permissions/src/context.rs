@@ -7,7 +7,7 @@ use crate::protected::{IgnoreFile, OwnPlaces};
 use crate::repository::{ObjectKind, Repository};
 use crate::ruleset::RuleSet;
 use crate::sandbox::SandboxFacts;
-use crate::shell::{Expansion, Found, MadeLinks, Survey};
+use crate::shell::{Expansion, Found, MadeLinks, Survey, Through};
 use lathe_protocol::permission::{PermissionMode, RuleSource, Subject};
 use lathe_shell::analysis::{Analysis, Obeys, PathKind, analyse};
 use lathe_shell::syntax::ShellKind;
@@ -243,6 +243,8 @@ pub struct ResolvedPaths {
     objects: HashMap<(PathBuf, String), ObjectKind>,
     /// Links that the command makes before it uses them.
     made_links: MadeLinks,
+    /// A path that leads through a link which the command may have brought.
+    through: Option<Through>,
     /// Programs whose version the folder chooses.
     shims: Vec<String>,
     /// A file of git's configuration with a password in it, which the command would show.
@@ -269,6 +271,11 @@ impl ResolvedPaths {
                 })
             }
         }
+    }
+
+    /// A path that leads through a link which an earlier part of the command may have brought.
+    pub(crate) fn through(&self) -> Option<&Through> {
+        self.through.as_ref()
     }
 
     /// Every form of every path that the call was judged by.
@@ -420,6 +427,7 @@ pub fn resolve(subject: &Subject, context: &PermissionContext) -> ResolvedPaths 
         Subject::Shell { command, cwd, .. } => {
             let analysis = Arc::new(analyse(command, context.shell));
             resolved.made_links = MadeLinks::of(&analysis, cwd, context);
+            resolved.through = crate::shell::through_brought(&analysis, command, cwd, context);
             let (paths, expansions) =
                 crate::shell::paths_of(&analysis, cwd, &resolved.made_links, context);
             for path in paths {

@@ -439,6 +439,41 @@ fn dangers_behind_links_ask_in_every_mode() {
     );
 }
 
+/// Cause 4: links that an archive, a checkout or a copy brings are there by the time the same command goes through them.
+#[test]
+fn dangers_behind_links_that_the_command_brings_ask_in_every_mode() {
+    let world = world();
+    let project = world.project();
+    std::fs::create_dir(project.join("linked")).unwrap();
+    std::os::unix::fs::symlink(world.home(), project.join("linked/l")).unwrap();
+    let mut context = world.context();
+    add_rule(
+        &mut context,
+        Behavior::Allow,
+        "Bash",
+        RuleSource::UserSettings,
+    );
+    for mode in [PermissionMode::BypassPermissions, PermissionMode::Default] {
+        context.mode = mode;
+        all_are("hard", include_str!("causes/brought.txt"), &world, &context);
+    }
+    context.mode = PermissionMode::BypassPermissions;
+    all_are(
+        "allow",
+        include_str!("causes/brought_quiet.txt"),
+        &world,
+        &context,
+    );
+    // A rule that spells the command out was made by someone who saw it.
+    add_rule(
+        &mut context,
+        Behavior::Allow,
+        "Bash(tar xf a.tar; rm -rf l/x)",
+        RuleSource::UserSettings,
+    );
+    all_are("allow", "tar xf a.tar; rm -rf l/x", &world, &context);
+}
+
 /// Cause 4: a deny rule sees through whatever runs a command, however the command is written.
 #[test]
 fn a_denied_program_passes_in_no_disguise() {

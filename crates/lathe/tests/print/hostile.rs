@@ -74,6 +74,17 @@ fn add_config(home: &TestHome, text: &str) {
     std::fs::write(file, format!("{old}{text}")).unwrap();
 }
 
+/// Puts a signature into the last commit, for git to check.
+fn sign_last_commit(home: &TestHome) {
+    let mut bash = std::process::Command::new("bash");
+    home.dress(&mut bash);
+    let signed = "signature='gpgsig -----BEGIN PGP SIGNATURE-----\\n \\n x\\n -----END PGP SIGNATURE-----\\n'
+        git cat-file commit HEAD | sed \"0,/^$/s/^$/$signature/\" | git hash-object -t commit -w --stdin";
+    let script = format!("git update-ref HEAD $({signed})");
+    let status = bash.args(["-c", &script]).status();
+    assert!(status.unwrap().success());
+}
+
 const TRICKS: &[Trick] = &[
     ("a configuration that is included", |home, program| {
         home.write(
@@ -143,6 +154,7 @@ const TRICKS: &[Trick] = &[
             home,
             &format!("[gpg]\n\tprogram = {gpg}\n[log]\n\tshowSignature = true\n"),
         );
+        sign_last_commit(home);
     }),
     ("an alias with the name of a command", |home, program| {
         add_config(
@@ -224,8 +236,12 @@ fn no_trick_of_a_repository_runs_a_program_in_an_untrusted_folder() {
         assert_eq!(output.code(), Some(0), "{name}: {}", output.stderr);
         assert_eq!(ran(&home), "", "{name}");
         assert_eq!(server.requests().len(), READERS.len() + 1, "{name}");
-        // git by itself falls for most: the rest needs a terminal, signed commits or an older git.
-        for command in READERS.iter().chain(&["git -p st"]) {
+        // The proof that it is a trick: git by itself falls for it, with a terminal where it needs one.
+        let others = [
+            "git -p st",
+            "script -qec 'git log -1' /dev/null < /dev/null",
+        ];
+        for command in READERS.iter().chain(&others) {
             let mut bash = std::process::Command::new("bash");
             home.dress(&mut bash);
             let output = bash.args(["-c", command]).output();
@@ -235,7 +251,7 @@ fn no_trick_of_a_repository_runs_a_program_in_an_untrusted_folder() {
             idle.push(*name);
         }
     }
-    assert!(idle.len() <= TRICKS.len() / 2, "{idle:?}");
+    assert!(idle.is_empty(), "git does not fall for {idle:?}");
 }
 
 /// Programs of the folder that have the names of others, where the search path leads into the folder.
@@ -753,6 +769,53 @@ fn nothing_vital_is_lost_through_links_in_any_mode() {
     assert_eq!(server.requests().len(), commands.len() + 1);
     assert_eq!(std::fs::read_to_string(start).unwrap(), "# mine\n");
     assert_eq!(std::fs::read_to_string(kept).unwrap(), "kept\n");
+}
+
+/// An archive and a branch whose links lead to the home folder.
+fn bring_links(home: &TestHome) {
+    let script = "git init -q -b main && echo one > a.txt && git add -A && git commit -qm one
+        git checkout -q -b other && ln -s ~ held && ln -s ~/.bashrc start && git add -A && git commit -qm two
+        git checkout -q main && git clone -q . ../upstream && git -C ../upstream checkout -q other
+        mkdir ../made && ln -s ~ ../made/held && ln -s ~/.bashrc ../made/start && tar cf a.tar -C ../made .";
+    let mut bash = std::process::Command::new("bash");
+    home.dress(&mut bash);
+    let status = bash.args(["-ec", script]).status();
+    assert!(status.unwrap().success());
+}
+
+#[test]
+fn nothing_vital_is_lost_through_links_that_an_archive_or_a_checkout_brings() {
+    let commands = [
+        "tar xf a.tar; rm -rf held/*",
+        "tar xf a.tar && echo x >> start",
+        "tar xf a.tar && cp a.txt held/.bashrc",
+        "tar xf a.tar; cd held && rm -rf *",
+        "git checkout -q other && rm -rf held/*; git checkout -q main",
+        "git checkout -q other && echo x >> start; git checkout -q main",
+        "git merge -q other && find held/ -delete",
+        "git clone -q ../upstream copy && rm -rf copy/held/*",
+        "bash -c 'git checkout -q other; rm -rf held/*'",
+    ];
+    // A trick that does nothing proves nothing: bash by itself falls for each.
+    for command in commands {
+        let server = model_that_runs(&[command]);
+        let home = TestHome::with_server(&server).variable("IS_SANDBOX", "1");
+        let start = home.write(home.home().join(".bashrc"), "# mine\n");
+        let kept = home.write(home.home().join("kept.txt"), "kept\n");
+        bring_links(&home);
+        let is_whole = || {
+            let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+            read(&start) == "# mine\n" && read(&kept) == "kept\n"
+        };
+        let output = home.run(["-p", "go", "--dangerously-skip-permissions"], "");
+        assert_eq!(output.code(), Some(0), "{command}: {}", output.stderr);
+        assert_eq!(server.requests().len(), 2, "{command}");
+        assert!(is_whole(), "{command}");
+        let mut bash = std::process::Command::new("bash");
+        home.dress(&mut bash);
+        assert!(bash.args(["-c", command]).output().is_ok());
+        assert!(!is_whole(), "{command} is harmless");
+    }
 }
 
 /// Files of a folder that tell searching tools to look at more than they would.

@@ -123,6 +123,16 @@ const CHANGING_WORDS: &[&str] = &[
     "ename", "opy", "ymlink", "hmod", "runcate", "mkdir", "rm", ">", "move",
 ];
 
+/// Words of code that unpacks an archive.
+const UNPACKING_WORDS: &[&str] = &[
+    "unpack_archive",
+    "extractall",
+    "tarfile",
+    "Archive::",
+    "untar",
+    "copytree",
+];
+
 /// Inline code of interpreters: the strings in it, and what it does with them.
 pub(super) struct Code {
     /// Every string that could name a file.
@@ -135,6 +145,8 @@ pub(super) struct Code {
     pub(super) changes: bool,
     /// It makes links.
     pub(super) links: bool,
+    /// It unpacks an archive, which may hold links.
+    pub(super) unpacks: bool,
 }
 
 pub(super) fn is_interpreter(program: &Argument) -> bool {
@@ -190,6 +202,7 @@ pub(super) fn code(part: &Part) -> Vec<Code> {
                     || removes_unknown(text),
                 strings,
                 links: text.contains("ymlink") || text.contains("link("),
+                unpacks: UNPACKING_WORDS.iter().any(|word| text.contains(word)),
                 changes: CHANGING_WORDS.iter().any(|word| text.contains(word)),
             }
         })

@@ -109,6 +109,12 @@ impl MadeLinks {
             "ln" | "gln" | "link" => Kind::Same,
             "mount" if binds(words) => Kind::Mounted,
             "cp" | "gcp" | "mv" | "gmv" => Kind::Moved,
+            "docker" | "podman" | "nerdctl" => {
+                for (place, target) in shared_with_container(words, &context.home) {
+                    self.push(Kind::Mounted, place, Some(target));
+                }
+                return;
+            }
             _ => return,
         };
         let (targets, places) = sides(words);
@@ -285,6 +291,58 @@ fn targets_of(
     }
 }
 
+/// The folders that a container sees under another name: its name there, and the folder (`-v ~/x:/x`).
+fn shared_with_container(words: &[Argument], home: &Path) -> Vec<(PathBuf, PathBuf)> {
+    let mut found = Vec::new();
+    let mut named = false;
+    for word in words {
+        let source = match word {
+            Argument::Fixed(text) => text.as_str(),
+            Argument::Variable(variable) => variable.source.as_str(),
+        };
+        let plain = source.replace(['"', '\''], "");
+        let attached = ["--volume=", "--mount=", "-v"]
+            .iter()
+            .find_map(|option| plain.strip_prefix(option))
+            .filter(|value| !value.is_empty());
+        if let Some(shared) = attached.or(named.then_some(plain.as_str())) {
+            found.extend(share(shared, home));
+        }
+        named = matches!(plain.as_str(), "-v" | "--volume" | "--mount");
+    }
+    found
+}
+
+/// `folder:name`, or `type=bind,source=folder,target=name`.
+fn share(text: &str, home: &Path) -> Option<(PathBuf, PathBuf)> {
+    let field = |names: &[&str]| {
+        let mut fields = text.split(',').filter_map(|field| field.split_once('='));
+        fields
+            .find(|(name, _)| names.contains(name))
+            .map(|(_, value)| value)
+    };
+    let (folder, name) = match (
+        field(&["source", "src"]),
+        field(&["target", "destination", "dst"]),
+    ) {
+        (Some(folder), Some(name)) => (folder, name),
+        _ => {
+            let mut parts = text.split(':');
+            (parts.next()?, parts.next()?)
+        }
+    };
+    let below_home = ["$HOME", "${HOME}", "~"]
+        .iter()
+        .find_map(|start| folder.strip_prefix(start))
+        .filter(|rest| rest.is_empty() || rest.starts_with('/'));
+    let folder = match below_home {
+        Some(rest) => home.join(rest.trim_start_matches('/')),
+        None => PathBuf::from(folder),
+    };
+    let both = folder.is_absolute() && name.starts_with('/');
+    both.then(|| (fold(Path::new(name)), folder))
+}
+
 /// Whether a mount makes a folder appear a second time.
 fn binds(words: &[Argument]) -> bool {
     words.iter().any(|word| {
@@ -302,7 +360,7 @@ fn has(words: &[Argument], long: &str, short: char) -> bool {
 }
 
 /// The words that a command links, moves or mounts, and their places; `None` for the folder that it runs in.
-fn sides(words: &[Argument]) -> (Vec<&Argument>, Vec<Option<Argument>>) {
+pub(super) fn sides(words: &[Argument]) -> (Vec<&Argument>, Vec<Option<Argument>>) {
     let mut operands: Vec<&Argument> = Vec::new();
     let mut place = None;
     let mut rest = words.iter();

@@ -11,6 +11,8 @@
 //!   has seen exactly this text.
 //! - What isn't understood asks, and where a deny rule could be meant, even bypass mode asks.
 
+mod bringers;
+mod brought;
 mod code;
 mod danger;
 mod grant;
@@ -21,6 +23,7 @@ mod part;
 mod part_files;
 mod survey;
 
+pub(crate) use brought::{Through, through_brought};
 pub(crate) use links::MadeLinks;
 pub(crate) use nested::shows_configuration;
 pub(crate) use operand::{Expansion, folders_of, paths_of};
@@ -145,6 +148,7 @@ impl Judge<'_> {
             });
         }
         decisions.extend(self.as_a_whole(analysis));
+        decisions.extend(self.through_links());
         if decisions.is_empty() {
             // Nothing runs: an empty command, or only comments.
             let reason = DecisionReason::Other {
@@ -189,6 +193,19 @@ impl Judge<'_> {
                 findings.hard = Some(Question::new(DecisionReason::SafetyCheck { reason }));
             }
         }
+        Some(findings.decide(self.context.mode))
+    }
+
+    /// The objection to a path that leads through a link which an earlier part may have brought.
+    fn through_links(&self) -> Option<Decision> {
+        let through = self.call.resolved.through()?;
+        let reason = format!(
+            "`{}` can lead anywhere: `{}` may have put a link there by then",
+            through.path, through.by
+        );
+        let mut findings = self.findings(Question::other(reason.clone()));
+        findings.unknown = self.exact.is_none().then(|| self.unknown(reason.clone()));
+        findings.passes = Some(DecisionReason::Other { reason });
         Some(findings.decide(self.context.mode))
     }
 

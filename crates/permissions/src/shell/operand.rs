@@ -348,7 +348,8 @@ pub(crate) fn write_targets(part: &Part) -> Vec<PathOperand> {
         .collect()
 }
 
-fn targets_of(argv: &[Argument]) -> Vec<PathOperand> {
+/// The same of one command.
+pub(super) fn targets_of(argv: &[Argument]) -> Vec<PathOperand> {
     let Some((first, words)) = argv.split_first() else {
         return Vec::new();
     };

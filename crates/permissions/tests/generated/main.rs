@@ -279,6 +279,10 @@ fn dangers_behind_other_programs_ask_in_every_mode() {
             "mv x .lathe/settings.json",
             "sed -i s/a/b/ ~/.profile",
             "/bin/rm -rf ~",
+            "tar xf a.tar && rm -rf l/*",
+            "unzip -q a.zip && cp x l/y",
+            "git checkout x && echo y > l/z",
+            "git clone http://127.0.0.1:9/c && rm -rf c/l/x",
         ]);
         let quoted = random.nested(danger);
         let twice = random.nested(&format!("sh -c {quoted}"));

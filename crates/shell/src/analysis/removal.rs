@@ -185,7 +185,12 @@ fn removal_of(argv: &[Argument]) -> Losses {
             danger("files that the archive names", "they can lie anywhere")
         }
         "cp" => Ok(spread(words)),
-        "tar" | "bsdtar" | "unzip" | "7z" | "7za" | "7zr" | "cpio" | "wget" | "curl" => {
+        "rclone" | "aws" | "gsutil" | "gcloud" | "s5cmd" => Ok(mirrored(words)),
+        "svn" if says(words, &["checkout", "co", "export"]) => {
+            let target = operands(words).into_iter().next_back();
+            Ok(lost(target, Vital::Home))
+        }
+        "tar" | "bsdtar" | "unzip" | "7z" | "7za" | "7zr" | "cpio" | "wget" | "curl" | "patch" => {
             Ok(unpacked(words))
         }
         _ if name == "mkfs" || name.starts_with("mkfs.") || name == "wipefs" => {
@@ -325,6 +330,27 @@ fn spread(words: &[Argument]) -> Vec<Loss> {
     }
 }
 
+fn says(words: &[Argument], wanted: &[&str]) -> bool {
+    words
+        .iter()
+        .filter_map(Argument::fixed)
+        .any(|text| wanted.contains(&text))
+}
+
+/// `rclone sync x: ~`, `aws s3 sync s3://x ~ --delete`: what is in the target and not in the source is removed.
+fn mirrored(words: &[Argument]) -> Vec<Loss> {
+    const REMOVES: &[&str] = &["purge", "delete", "rmdirs", "move", "moveto", "mv", "rm"];
+    const DELETES: &[&str] = &["--delete", "-d", "--delete-unmatched-destination-objects"];
+    let mirrors = says(words, &["sync", "rsync", "bisync"]);
+    let by_itself = mirrors && !says(words, &["s3", "storage", "rsync"]);
+    if says(words, REMOVES) || by_itself || mirrors && says(words, DELETES) {
+        let paths = operands(words);
+        lost(paths.into_iter().skip(1), Vital::Project)
+    } else {
+        Vec::new()
+    }
+}
+
 /// `zip -m`: what goes into the archive is removed.
 fn moves_into_archive(words: &[Argument]) -> bool {
     words.iter().filter_map(Argument::fixed).any(|text| {
@@ -366,7 +392,10 @@ fn removal_by_git(words: &[Argument]) -> Losses {
     if has_long(words, "worktree") {
         let targets = operands(after);
         let removes = has_long(words, "remove");
-        return Ok(lost(targets.into_iter().filter(|_| removes), Vital::Home));
+        return Ok(lost(
+            targets.into_iter().filter(|_| removes),
+            Vital::Project,
+        ));
     }
     let is_chosen = |word: &Argument| {
         word.fixed()
