@@ -137,9 +137,7 @@ impl SseDecoder {
             }
             self.skip_line_feed = false;
         }
-        let end = self.buffer[self.scanned..]
-            .iter()
-            .position(|byte| matches!(byte, b'\n' | b'\r'));
+        let end = memchr::memchr2(b'\n', b'\r', &self.buffer[self.scanned..]);
         let Some(offset) = end else {
             self.scanned = self.buffer.len();
             return None;
@@ -157,12 +155,8 @@ impl SseDecoder {
         let name = &line[..colon.unwrap_or(line.len())];
         let value = match colon {
             Some(colon) => {
-                let value = line.slice(colon + 1..);
-                if value.first() == Some(&b' ') {
-                    value.slice(1..)
-                } else {
-                    value
-                }
+                let blank = usize::from(line.get(colon + 1) == Some(&b' '));
+                line.slice(colon + 1 + blank..)
             }
             None => Bytes::new(),
         };

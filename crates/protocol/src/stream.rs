@@ -139,7 +139,7 @@ impl StreamPiece {
         let json = if !is_text {
             // Fields that were skipped may hold anything; what was read is text.
             serde_json::to_vec(&event).unwrap_or_default().into()
-        } else if json.iter().any(|byte| matches!(byte, b'\n' | b'\r')) {
+        } else if memchr::memchr2(b'\n', b'\r', &json).is_some() {
             let spaced = json.iter().map(|byte| match byte {
                 b'\n' | b'\r' => b' ',
                 other => *other,
@@ -148,6 +148,13 @@ impl StreamPiece {
         } else {
             json
         };
+        Self { event, json }
+    }
+
+    /// An event and its JSON as `serde_json` writes it: UTF-8, on one line. It is not looked at again.
+    #[must_use]
+    pub fn written(event: StreamEvent, json: Bytes) -> Self {
+        debug_assert!(std::str::from_utf8(&json).is_ok_and(|text| !text.contains(['\n', '\r'])));
         Self { event, json }
     }
 

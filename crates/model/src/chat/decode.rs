@@ -12,6 +12,7 @@ use lathe_protocol::message::StopReason;
 use lathe_protocol::usage::Usage;
 use parking_lot::Mutex;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -49,11 +50,18 @@ pub(crate) struct ChatDecoder {
     done: bool,
 }
 
-/// The part of a chunk that nearly every chunk consists of.
+/// The part of a chunk that nearly every chunk consists of, and what must not be there beside it: only the careful
+/// reading takes that.
 #[derive(Deserialize)]
 struct Quick<'a> {
     #[serde(borrow)]
     choices: [QuickChoice<'a>; 1],
+    #[serde(default)]
+    usage: Option<IgnoredAny>,
+    #[serde(default)]
+    x_groq: Option<IgnoredAny>,
+    #[serde(default)]
+    error: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -62,6 +70,12 @@ struct QuickChoice<'a> {
     delta: QuickDelta<'a>,
     #[serde(default)]
     finish_reason: Option<&'a str>,
+    #[serde(default)]
+    text: Option<IgnoredAny>,
+    #[serde(default)]
+    usage: Option<IgnoredAny>,
+    #[serde(default)]
+    error: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -90,10 +104,17 @@ impl ChatDecoder {
     }
 
     fn quick(&mut self, data: &[u8], out: &mut Emitter) -> bool {
-        let Ok(Quick { choices: [choice] }) = serde_json::from_slice::<Quick<'_>>(data) else {
+        let Ok(chunk) = serde_json::from_slice::<Quick<'_>>(data) else {
             return false;
         };
-        if choice.finish_reason.is_some() || has_more(data) {
+        let [choice] = &chunk.choices;
+        let has_more = choice.finish_reason.is_some()
+            || choice.text.is_some()
+            || [chunk.usage, chunk.x_groq, chunk.error]
+                .iter()
+                .any(Option::is_some)
+            || [choice.usage, choice.error].iter().any(Option::is_some);
+        if has_more {
             return false;
         }
         self.content(&choice.delta.content, out);
@@ -305,12 +326,6 @@ impl ChatDecoder {
         out.end(reason, usage);
         Ok(())
     }
-}
-
-/// Whether a chunk has, beside words, what only the careful reading takes: usage, or an error.
-fn has_more(data: &[u8]) -> bool {
-    let has = |word: &[u8]| memchr::memmem::find(data, word).is_some();
-    has(b"\"error\"") || (has(b"\"usage\"") && !has(b"\"usage\":null"))
 }
 
 /// A number, or a text that is one.

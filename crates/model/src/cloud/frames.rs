@@ -1,6 +1,7 @@
 //! The frames in which AWS streams events.
 
-use bytes::{Buf as _, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
+use std::borrow::Cow;
 
 /// The largest frame taken.
 const MOST: usize = 32 * 1024 * 1024;
@@ -10,15 +11,21 @@ const PRELUDE: usize = 12;
 /// A frame.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Frame {
-    /// Text headers, in order.
-    pub(crate) headers: Vec<(String, String)>,
-    pub(crate) payload: Vec<u8>,
+    /// The headers as they came; they can be read.
+    headers: Bytes,
+    pub(crate) payload: Bytes,
 }
 
 impl Frame {
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        let found = self.headers.iter().find(|(known, _)| known == name);
-        found.map(|(_, value)| value.as_str())
+    /// The value of a text header.
+    pub(crate) fn header(&self, name: &str) -> Option<Cow<'_, str>> {
+        let mut rest: &[u8] = &self.headers;
+        while let Ok(Some(header)) = next_header(&mut rest) {
+            if header.is_text && header.name == name.as_bytes() {
+                return Some(String::from_utf8_lossy(header.value));
+            }
+        }
+        None
     }
 }
 
@@ -65,46 +72,52 @@ impl FrameDecoder {
         if self.buffer.len() < total {
             return Ok(None);
         }
-        let frame = self.buffer.split_to(total);
+        let frame = self.buffer.split_to(total).freeze();
         let (body, mut checksum) = frame.split_at(total - 4);
         if crc32fast::hash(body) != checksum.get_u32() {
             return Err(FrameError::Checksum);
         }
+        let mut unread = &body[PRELUDE..PRELUDE + headers];
+        while next_header(&mut unread)?.is_some() {}
         Ok(Some(Frame {
-            headers: read_headers(&body[PRELUDE..PRELUDE + headers])?,
-            payload: body[PRELUDE + headers..].to_vec(),
+            headers: frame.slice(PRELUDE..PRELUDE + headers),
+            payload: frame.slice(PRELUDE + headers..total - 4),
         }))
     }
 }
 
-fn read_headers(mut bytes: &[u8]) -> Result<Vec<(String, String)>, FrameError> {
-    let mut headers = Vec::new();
-    while !bytes.is_empty() {
-        let name = take(&mut bytes, 1)?;
-        let name = take(&mut bytes, usize::from(name[0]))?.to_vec();
-        let kind = take(&mut bytes, 1)?[0];
-        let length = match kind {
-            0 | 1 => 0,
-            2 => 1,
-            3 => 2,
-            4 => 4,
-            5 | 8 => 8,
-            6 | 7 => {
-                let length = take(&mut bytes, 2)?;
-                usize::from(u16::from_be_bytes([length[0], length[1]]))
-            }
-            9 => 16,
-            _ => return Err(FrameError::Header),
-        };
-        let value = take(&mut bytes, length)?;
-        if kind == 7 {
-            headers.push((
-                String::from_utf8_lossy(&name).into_owned(),
-                String::from_utf8_lossy(value).into_owned(),
-            ));
-        }
+struct Header<'a> {
+    name: &'a [u8],
+    value: &'a [u8],
+    is_text: bool,
+}
+
+/// Reads one header; `None` at the end.
+fn next_header<'a>(bytes: &mut &'a [u8]) -> Result<Option<Header<'a>>, FrameError> {
+    if bytes.is_empty() {
+        return Ok(None);
     }
-    Ok(headers)
+    let name = take(bytes, 1)?;
+    let name = take(bytes, usize::from(name[0]))?;
+    let kind = take(bytes, 1)?[0];
+    let length = match kind {
+        0 | 1 => 0,
+        2 => 1,
+        3 => 2,
+        4 => 4,
+        5 | 8 => 8,
+        6 | 7 => {
+            let length = take(bytes, 2)?;
+            usize::from(u16::from_be_bytes([length[0], length[1]]))
+        }
+        9 => 16,
+        _ => return Err(FrameError::Header),
+    };
+    Ok(Some(Header {
+        name,
+        value: take(bytes, length)?,
+        is_text: kind == 7,
+    }))
 }
 
 fn take<'a>(bytes: &mut &'a [u8], count: usize) -> Result<&'a [u8], FrameError> {
@@ -155,8 +168,8 @@ mod tests {
             decoder.push(&bytes[cut..]);
             frames.extend(all(&mut decoder));
             assert_eq!(frames.len(), 2, "{cut}");
-            assert_eq!(frames[0].payload, b"one");
-            assert_eq!(frames[1].header(":exception-type"), Some("x"));
+            assert_eq!(frames[0].payload, "one");
+            assert_eq!(frames[1].header(":exception-type").as_deref(), Some("x"));
         }
     }
 

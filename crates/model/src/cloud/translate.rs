@@ -173,16 +173,17 @@ impl Decode for CloudDecoder {
                 Ok(None) => return Some(Ok(())),
                 Err(error) => return Some(Err(Unusable::Malformed(error.to_string()))),
             };
-            if frame.header(":message-type") != Some("event") {
+            if frame.header(":message-type").as_deref() != Some("event") {
                 let kind = frame
                     .header(":exception-type")
                     .or_else(|| frame.header(":error-code"))
-                    .unwrap_or("internalServerException");
+                    .unwrap_or("internalServerException".into());
                 let said: Value = serde_json::from_slice(&frame.payload).unwrap_or_default();
                 let message = said["message"]
                     .as_str()
+                    .map(Cow::from)
                     .or_else(|| frame.header(":error-message"));
-                let error = json!({"type": kind, "message": message.unwrap_or(kind)});
+                let error = json!({"type": kind, "message": message.unwrap_or(kind.clone())});
                 return Some(Err(Unusable::Trouble(classify_foreign::stream_error(
                     &error,
                 ))));

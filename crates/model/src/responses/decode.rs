@@ -9,8 +9,10 @@ use crate::wire::calls::{CallCollector, CallIds, CallPiece};
 use crate::wire::decoding::{Decode, Unusable, broken};
 use crate::wire::emit::Emitter;
 use lathe_protocol::message::StopReason;
+use serde::Deserialize;
 use serde_json::{Value, json};
-use std::collections::{HashMap, HashSet};
+use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// From here on places are made from ids of items.
@@ -19,8 +21,7 @@ const UNNUMBERED: u64 = 1 << 32;
 /// Reads one response.
 pub(super) struct ResponsesDecoder {
     calls: CallCollector,
-    /// How much of the text or the arguments of an item was passed on, by its place.
-    passed: HashMap<u64, String>,
+    passed: Passed,
     /// The items that are complete.
     complete: HashSet<u64>,
     /// Ids of items, for servers that don't number them.
@@ -32,11 +33,41 @@ pub(super) struct ResponsesDecoder {
     done: bool,
 }
 
+/// How much of the text or the arguments of each item was passed on. A response has few items, and the last one grows.
+#[derive(Default)]
+struct Passed(Vec<(u64, String)>);
+
+impl Passed {
+    fn get(&self, place: u64) -> Option<&str> {
+        let found = self.0.iter().rev().find(|(known, _)| *known == place);
+        found.map(|(_, passed)| passed.as_str())
+    }
+
+    fn at(&mut self, place: u64) -> &mut String {
+        let known = self.0.iter().rposition(|(known, _)| *known == place);
+        let index = known.unwrap_or(self.0.len());
+        if known.is_none() {
+            self.0.push((place, String::new()));
+        }
+        &mut self.0[index].1
+    }
+}
+
+/// An event that makes an item grow, as nearly every event does.
+#[derive(Deserialize)]
+struct Growth<'a> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    output_index: u64,
+    #[serde(borrow)]
+    delta: Cow<'a, str>,
+}
+
 impl ResponsesDecoder {
     pub(super) fn new(offered: Arc<Vec<String>>, ids: CallIds, estimate: u64) -> Self {
         Self {
             calls: CallCollector::new(offered, ids),
-            passed: HashMap::new(),
+            passed: Passed::default(),
             complete: HashSet::new(),
             item_ids: Vec::new(),
             estimate,
@@ -46,13 +77,38 @@ impl ResponsesDecoder {
         }
     }
 
+    /// Reads an event that only makes an item grow; `false` if it is another one.
+    fn quick(&mut self, data: &[u8], out: &mut Emitter) -> bool {
+        let Ok(growth) = serde_json::from_slice::<Growth<'_>>(data) else {
+            return false;
+        };
+        self.grow(growth.kind, growth.output_index, &growth.delta, out)
+    }
+
+    /// An item grows; `false` if that is not what an event of this kind says.
+    fn grow(&mut self, kind: &str, place: u64, delta: &str, out: &mut Emitter) -> bool {
+        match kind {
+            "response.output_text.delta" => self.text(place, delta, out),
+            "response.refusal.delta" => {
+                self.refusal = true;
+                self.text(place, delta, out);
+            }
+            "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
+                out.thinking(delta);
+            }
+            "response.function_call_arguments.delta" => self.arguments(place, delta, false, out),
+            _ => return false,
+        }
+        true
+    }
+
     fn text(&mut self, place: u64, delta: &str, out: &mut Emitter) {
-        self.passed.entry(place).or_default().push_str(delta);
+        self.passed.at(place).push_str(delta);
         out.text(delta);
     }
 
     fn arguments(&mut self, place: u64, delta: &str, whole: bool, out: &mut Emitter) {
-        self.passed.entry(place).or_default().push_str(delta);
+        self.passed.at(place).push_str(delta);
         let piece = CallPiece {
             index: Some(place),
             arguments: delta,
@@ -64,7 +120,7 @@ impl ResponsesDecoder {
 
     /// The part of a complete text that was not emitted yet.
     fn missing(&self, place: u64, whole: &str) -> Result<String, Unusable> {
-        let passed = self.passed.get(&place).map_or("", String::as_str);
+        let passed = self.passed.get(place).unwrap_or_default();
         match whole.strip_prefix(passed) {
             Some(rest) => Ok(rest.to_owned()),
             // The item says nothing, or the pieces are not what the item says.
@@ -104,14 +160,14 @@ impl ResponsesDecoder {
                     name: item["name"].as_str().unwrap_or_default(),
                     ..CallPiece::default()
                 };
-                self.passed.entry(place).or_default();
+                self.passed.at(place);
                 self.calls.piece(&piece, out);
             }
             Some("message") => {
                 if let Some(phase) = item["phase"].as_str() {
                     out.sign(&format!("{SIGNATURE}{}", json!({"phase": phase})));
                 }
-                self.passed.entry(place).or_default();
+                self.passed.at(place);
             }
             _ => {}
         }
@@ -142,7 +198,7 @@ impl ResponsesDecoder {
                 }
             }
             Some("message") => {
-                if !self.passed.contains_key(&place) {
+                if self.passed.get(place).is_none() {
                     self.added(place, item, out);
                 }
                 let mut whole = String::new();
@@ -158,7 +214,7 @@ impl ResponsesDecoder {
             }
             Some("web_search_call") => self.searches += 1,
             Some("function_call") => {
-                if !self.passed.contains_key(&place) {
+                if self.passed.get(place).is_none() {
                     self.added(place, item, out);
                 }
                 let whole = match &item["arguments"] {
@@ -238,26 +294,24 @@ impl Decode for ResponsesDecoder {
         if trimmed.is_empty() || trimmed == b"[DONE]" || self.done {
             return Ok(());
         }
+        if self.quick(trimmed, out) {
+            return Ok(());
+        }
         let event: Value = serde_json::from_slice(trimmed)?;
         let place = self.place(&event);
         let delta = event["delta"].as_str().unwrap_or_default();
-        match event["type"].as_str().unwrap_or_default() {
+        let kind = event["type"].as_str().unwrap_or_default();
+        if self.grow(kind, place, delta, out) {
+            return Ok(());
+        }
+        match kind {
             "response.created" | "response.in_progress" => {
                 out.start(event["response"]["id"].as_str().unwrap_or_default());
             }
             "response.output_item.added" => self.added(place, &event["item"], out),
-            "response.output_text.delta" => self.text(place, delta, out),
-            "response.refusal.delta" => {
-                self.refusal = true;
-                self.text(place, delta, out);
-            }
             "response.reasoning_summary_part.added" if out.is_thinking() => {
                 out.thinking("\n\n");
             }
-            "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
-                out.thinking(delta);
-            }
-            "response.function_call_arguments.delta" => self.arguments(place, delta, false, out),
             "response.output_item.done" => self.item(place, &event["item"], out)?,
             "response.completed" | "response.incomplete" => {
                 return self.finish(&event["response"], out);

@@ -137,6 +137,42 @@ fn the_finished_item_is_the_truth_where_deltas_are_missing() {
 }
 
 #[test]
+fn an_item_grows_the_same_whether_events_number_it_or_name_it() {
+    let events = |of: &dyn Fn(usize, &str) -> Value| {
+        let grow = |kind: &str, place: usize, id: &str, delta: &str| {
+            let mut event = of(place, id);
+            event["type"] = format!("response.{kind}.delta").into();
+            event["delta"] = delta.into();
+            event
+        };
+        let add = |place: usize, id: &str, item: Value| {
+            let mut event = of(place, id);
+            event["type"] = "response.output_item.added".into();
+            event["item"] = item;
+            event
+        };
+        let call =
+            json!({"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "Open"});
+        received(&[
+            json!({"type": "response.created", "response": {"id": "resp_1"}}),
+            grow("reasoning_text", 0, "rs_1", "hm"),
+            add(1, "m_1", json!({"type": "message", "id": "m_1"})),
+            grow("output_text", 1, "m_1", "a \"word\"\n"),
+            grow("output_text", 1, "m_1", "and \u{e4}nother"),
+            add(2, "fc_1", call),
+            grow("function_call_arguments", 2, "fc_1", "{\"a\":"),
+            grow("function_call_arguments", 2, "fc_1", "\"x\"}"),
+            completed(),
+        ])
+    };
+    let numbered = events(&|place, id| json!({"output_index": place, "item_id": id})).unwrap();
+    let named = events(&|_, id| json!({"item_id": id})).unwrap();
+    assert_eq!(numbered, named);
+    let text = lathe_protocol::content::joined_text(&numbered.content);
+    assert_eq!(text, "a \"word\"\nand \u{e4}nother");
+}
+
+#[test]
 fn the_phase_of_a_message_goes_back() {
     let item = json!({"type": "message", "role": "assistant", "phase": "commentary", "content": [{"type": "output_text", "text": "hi"}]});
     let message = received(&[

@@ -1,6 +1,6 @@
 //! Builds the events of the Messages shape.
 
-use bytes::Bytes;
+use bytes::{BufMut as _, BytesMut};
 use lathe_protocol::content::{ContentBlock, TextBlock, ThinkingBlock, ToolUseBlock};
 use lathe_protocol::ids::ToolUseId;
 use lathe_protocol::message::{AssistantMessage, Role, StopReason};
@@ -8,7 +8,9 @@ use lathe_protocol::stream::{Delta, MessageDelta, StreamEvent, StreamPiece};
 use lathe_protocol::usage::Usage;
 use serde_json::{Map, Value};
 use std::collections::VecDeque;
-use std::io::Write as _;
+
+/// How much JSON shares a buffer.
+const JSON_BUFFER: usize = 4 * 1024;
 
 /// The block that is being written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +33,8 @@ enum Later {
 pub(crate) struct Emitter {
     model: String,
     out: VecDeque<StreamPiece>,
+    /// Where the JSON of the events is written, many in one buffer.
+    json: BytesMut,
     open: Option<Open>,
     later: Vec<Later>,
     next: usize,
@@ -49,6 +53,7 @@ impl Emitter {
         Self {
             model: model.to_owned(),
             out: VecDeque::new(),
+            json: BytesMut::with_capacity(JSON_BUFFER),
             open: None,
             later: Vec::new(),
             next: 0,
@@ -104,9 +109,13 @@ impl Emitter {
     }
 
     fn push(&mut self, event: StreamEvent) {
-        let raw = words(&event).or_else(|| serde_json::to_vec(&event).ok());
-        let raw = Bytes::from(raw.unwrap_or_default());
-        self.out.push_back(StreamPiece::new(event, raw));
+        if !write_words(&event, &mut self.json)
+            && serde_json::to_writer((&mut self.json).writer(), &event).is_err()
+        {
+            self.json.clear();
+        }
+        let json = self.json.split().freeze();
+        self.out.push_back(StreamPiece::written(event, json));
     }
 
     /// Passes an event on that is in the Messages shape already.
@@ -313,28 +322,48 @@ impl Emitter {
     }
 }
 
-/// The JSON of the events that nearly all of a stream consists of, written without the detour of the general way.
-fn words(event: &StreamEvent) -> Option<Vec<u8>> {
+/// Writes the JSON of the events that nearly all of a stream consists of, without the detour of the general way.
+/// `false` for any other event, and then nothing is written.
+fn write_words(event: &StreamEvent, json: &mut BytesMut) -> bool {
     let StreamEvent::ContentBlockDelta { index, delta } = event else {
-        return None;
+        return false;
     };
-    let (kind, field, text) = match delta {
-        Delta::TextDelta { text } => ("text_delta", "text", text),
-        Delta::ThinkingDelta { thinking } => ("thinking_delta", "thinking", thinking),
-        Delta::InputJsonDelta { partial_json } => {
-            ("input_json_delta", "partial_json", partial_json)
+    let (kind, text) = match delta {
+        Delta::TextDelta { text } => (r#","delta":{"type":"text_delta","text":"#, text),
+        Delta::ThinkingDelta { thinking } => {
+            (r#","delta":{"type":"thinking_delta","thinking":"#, thinking)
         }
-        _ => return None,
+        Delta::InputJsonDelta { partial_json } => (
+            r#","delta":{"type":"input_json_delta","partial_json":"#,
+            partial_json,
+        ),
+        _ => return false,
     };
-    let mut raw = Vec::with_capacity(text.len() + 112);
-    write!(
-        raw,
-        r#"{{"type":"content_block_delta","index":{index},"delta":{{"type":"{kind}","{field}":"#
-    )
-    .ok()?;
-    serde_json::to_writer(&mut raw, text).ok()?;
-    raw.extend_from_slice(b"}}");
-    Some(raw)
+    json.reserve(text.len() + 112);
+    json.extend_from_slice(br#"{"type":"content_block_delta","index":"#);
+    write_number(*index, json);
+    json.extend_from_slice(kind.as_bytes());
+    let is_plain = |byte: u8| byte >= b' ' && byte != b'"' && byte != b'\\';
+    if text.bytes().all(is_plain) {
+        json.put_u8(b'"');
+        json.extend_from_slice(text.as_bytes());
+        json.put_u8(b'"');
+    } else if serde_json::to_writer(json.writer(), text).is_err() {
+        // Text can always be written; nothing half-written goes out in any case.
+        json.clear();
+        return false;
+    }
+    json.extend_from_slice(b"}}");
+    true
+}
+
+/// Writes a number, in digits.
+fn write_number(number: usize, json: &mut BytesMut) {
+    if number >= 10 {
+        write_number(number / 10, json);
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "a digit")]
+    json.put_u8(b'0' + (number % 10) as u8);
 }
 
 /// A fresh id of a call.
@@ -350,18 +379,25 @@ mod tests {
     fn what_is_written_the_quick_way_is_the_same_json() {
         let text = "a \"quote\", \\ a line\nand \u{1f600}\u{7}".to_owned();
         for delta in [
+            Delta::TextDelta {
+                text: "plain, \u{e4} and \u{7f}".to_owned(),
+            },
             Delta::TextDelta { text: text.clone() },
             Delta::ThinkingDelta {
                 thinking: text.clone(),
             },
             Delta::InputJsonDelta { partial_json: text },
         ] {
-            let event = StreamEvent::ContentBlockDelta { index: 12, delta };
+            let event = StreamEvent::ContentBlockDelta { index: 120, delta };
+            let mut json = BytesMut::new();
+            assert!(write_words(&event, &mut json));
             assert_eq!(
-                String::from_utf8(words(&event).unwrap()).unwrap(),
+                std::str::from_utf8(&json).unwrap(),
                 serde_json::to_string(&event).unwrap()
             );
         }
-        assert_eq!(words(&StreamEvent::MessageStop), None);
+        let mut json = BytesMut::new();
+        assert!(!write_words(&StreamEvent::MessageStop, &mut json));
+        assert!(json.is_empty());
     }
 }

@@ -44,6 +44,13 @@ impl ThinkSplitter {
 
     /// Takes text, gives out what is certain.
     pub(crate) fn push(&mut self, text: &str, out: &mut dyn Sink) {
+        if self.state == State::Text
+            && self.held.is_empty()
+            && memchr::memchr(b'<', text.as_bytes()).is_none()
+        {
+            out.text(text);
+            return;
+        }
         self.held.push_str(text);
         while self.step(out) {}
     }

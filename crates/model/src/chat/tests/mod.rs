@@ -341,6 +341,9 @@ fn usage_is_read_wherever_it_is_and_else_estimated_and_marked() {
         json!({"choices": [{"delta": {}, "usage": counts}]}),
         json!({"choices": [{"delta": {}, "finish_reason": "stop"}], "usage": counts}),
         json!({"choices": [], "x_groq": {"usage": counts}}),
+        json!({"choices": [{"delta": {"content": "."}}], "usage": counts}),
+        json!({"choices": [{"delta": {"content": "."}, "usage": counts}]}),
+        json!({"choices": [{"delta": {"content": "."}}], "x_groq": {"usage": counts}}),
     ] {
         let text = format!(
             "data: {}\n\ndata: {body}\n\n",
