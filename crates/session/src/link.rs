@@ -13,7 +13,6 @@ use crate::error::SessionError;
 use crate::line::{BackwardLines, blob_store_of};
 use serde::Serialize;
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader};
@@ -83,13 +82,16 @@ pub(crate) fn linked(lines: &[u8]) -> Vec<u8> {
 
 /// The hash of a line, which is given without its last brace.
 fn hash(before: &str, number: u64, body: &[u8]) -> String {
-    let mut hasher = Sha256::new();
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    // Every line of every turn is hashed: by the library whose code is made for the processor.
+    let mut hasher = ring::digest::Context::new(&ring::digest::SHA256);
     hasher.update(before.as_bytes());
     hasher.update(number.to_string().as_bytes());
     hasher.update(body);
     let mut text = String::with_capacity(32);
-    for byte in hasher.finalize().iter().take(16) {
-        let _ = write!(text, "{byte:02x}");
+    for byte in hasher.finish().as_ref().iter().take(16) {
+        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        text.push(char::from(DIGITS[usize::from(byte & 15)]));
     }
     text
 }
