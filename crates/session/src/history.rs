@@ -33,7 +33,7 @@ use lathe_protocol::encoded::{EncodedMessage, EncodedMessages};
 use lathe_protocol::ids::{RecordId, ToolUseId};
 use lathe_protocol::message::{Message, Role};
 use lathe_protocol::record::{Fact, MessageRecord, Record, RecordKind, RecordMessage};
-use piece::{Piece, PieceKind, legal_name};
+use piece::{CallId, Piece, PieceKind, legal_name};
 use serde::Deserialize as _;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -78,9 +78,11 @@ pub struct History {
     /// The state after each record.
     marks: Vec<Mark>,
     seen: HashSet<RecordId>,
-    call_ids: HashSet<String>,
+    call_ids: HashSet<Arc<str>>,
     /// The API's ids of all messages that ever were here.
-    message_ids: HashSet<String>,
+    message_ids: HashSet<Arc<str>>,
+    /// Names of tools and models, each kept once however often it comes.
+    names: HashSet<Arc<str>>,
     /// Images and documents that the API refused, by digests of their content.
     dropped_media: HashSet<String>,
     /// Results that outlive a compaction, with their words once they are no longer here.
@@ -114,6 +116,7 @@ impl History {
             seen: HashSet::new(),
             call_ids: HashSet::new(),
             message_ids: HashSet::new(),
+            names: HashSet::new(),
             dropped_media: HashSet::new(),
             pinned: Vec::new(),
             text_bytes: 0,
@@ -194,18 +197,19 @@ impl History {
         };
         let blocks = message.blocks();
         self.open_group(&id);
-        let model: Arc<str> = model.into();
+        let model = self.name(model);
         for block in blocks {
             let piece = match block {
                 ContentBlock::ToolUse(call) => {
-                    let wire = self.free_call_id(call.id.as_str());
-                    Piece::call(call, wire)
+                    let id = self.free_call_id(call.id.as_str());
+                    let name = self.name(&legal_name(&call.name));
+                    Piece::call(call, id, name)
                 }
                 other => Piece::of_assistant(other, &model),
             };
             let Some(piece) = piece else { continue };
-            if let PieceKind::Call { wire, .. } = &piece.kind {
-                self.call_ids.insert(wire.clone());
+            if let PieceKind::Call { id, .. } = &piece.kind {
+                self.call_ids.insert(Arc::clone(&id.wire));
             }
             self.count(&piece);
             if let Some(group) = self.groups.last_mut() {
@@ -221,36 +225,52 @@ impl History {
         let joins = self.groups.last().is_some_and(|group| {
             // The next block of the same message (results of its first calls may lie between), or
             // words that follow words with nothing in between.
-            group.message_ids.iter().any(|known| known == id)
+            group.message_ids.iter().any(|known| **known == *id)
                 || (!group.message_ids.is_empty() && group.user.is_empty() && !group.has_calls())
         });
         if !joins {
             // Right as long as the groups before are rendered; if they aren't, rendering starts there.
             let first_message = Some(self.rendered.len());
+            if let Some(closed) = self.groups.last_mut() {
+                closed.close();
+            }
             self.groups.push(Group {
                 first_message,
-                ..Group::default()
+                ..Group::of_one()
             });
         }
+        let known = self.message_ids.get(id).cloned();
+        let kept = known.unwrap_or_else(|| {
+            let kept: Arc<str> = id.into();
+            self.message_ids.insert(Arc::clone(&kept));
+            kept
+        });
         if let Some(group) = self.groups.last_mut()
-            && group.message_ids.last().is_none_or(|known| known != id)
+            && group.message_ids.last().is_none_or(|known| **known != *id)
         {
-            group.message_ids.push(id.to_owned());
-        }
-        if !self.message_ids.contains(id) {
-            self.message_ids.insert(id.to_owned());
+            group.message_ids.push(kept);
         }
     }
 
-    fn free_call_id(&self, id: &str) -> String {
+    /// A name that comes again and again, kept once.
+    fn name(&mut self, name: &str) -> Arc<str> {
+        if let Some(known) = self.names.get(name) {
+            return Arc::clone(known);
+        }
+        let kept: Arc<str> = name.into();
+        self.names.insert(Arc::clone(&kept));
+        kept
+    }
+
+    fn free_call_id(&self, id: &str) -> CallId {
         let legal = legal_name(id);
         let mut free = legal.clone();
         let mut number = 2;
-        while self.call_ids.contains(&free) {
+        while self.call_ids.contains(free.as_str()) {
             free = format!("{legal}_{number}");
             number += 1;
         }
-        free
+        CallId::new(id, free)
     }
 
     fn push_user(&mut self, record: &MessageRecord) {
@@ -267,14 +287,14 @@ impl History {
     }
 
     fn push_result(&mut self, result: lathe_protocol::content::ToolResultBlock) {
-        let Some(wire) = self
+        let Some(id) = self
             .groups
             .last()
             .and_then(|group| group.open_call(&result.tool_use_id))
         else {
             return;
         };
-        let (piece, moved) = Piece::result(result, &wire);
+        let (piece, moved) = Piece::result(result, id);
         self.add_to_user(piece);
         for piece in moved {
             self.add_to_user(Some(piece));
@@ -316,7 +336,7 @@ impl History {
     fn replace_result(&mut self, id: &ToolUseId, replacement: &str) {
         for (index, group) in self.groups.iter_mut().enumerate().rev() {
             let found = group.user.iter_mut().find(
-                |piece| matches!(&piece.kind, PieceKind::Result { original, .. } if original == id),
+                |piece| matches!(&piece.kind, PieceKind::Result { id: known, .. } if known.is(id)),
             );
             if let Some(piece) = found {
                 if let Some(replaced) = piece.replaced(replacement) {
@@ -488,8 +508,8 @@ impl History {
         {
             self.media += piece.media;
             self.text_bytes += piece.text_bytes;
-            if let PieceKind::Call { wire, .. } = &piece.kind {
-                self.call_ids.insert(wire.clone());
+            if let PieceKind::Call { id, .. } = &piece.kind {
+                self.call_ids.insert(Arc::clone(&id.wire));
             }
         }
     }

@@ -1,8 +1,9 @@
 //! One round of the conversation: what the model said, and what came in before it spoke again.
 
-use super::piece::{Piece, PieceKind, same_model};
+use super::piece::{CallId, Piece, PieceKind, same_model};
 use lathe_protocol::ids::ToolUseId;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 impl super::History {
     /// Parts of the conversation that a model may not be able to have. Told once after each change of the model; nothing
@@ -45,7 +46,7 @@ pub struct LeftOut {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Group {
     /// The API's ids of the messages merged here.
-    pub(super) message_ids: Vec<String>,
+    pub(super) message_ids: Vec<Arc<str>>,
     pub(super) assistant: Vec<Piece>,
     pub(super) user: Vec<Piece>,
     /// Where the model's words of this group stand in `rendered`; `None` if none are shown, so that
@@ -63,14 +64,27 @@ pub(super) enum UserSlot {
 }
 
 impl Group {
-    /// The calls: id in the records, id on the wire, tool.
-    pub(super) fn calls(&self) -> impl Iterator<Item = (&ToolUseId, &str, &str)> {
+    /// With room for what most groups hold: one call and its result. A session has thousands of groups.
+    pub(super) fn of_one() -> Self {
+        Self {
+            message_ids: Vec::with_capacity(1),
+            assistant: Vec::with_capacity(1),
+            user: Vec::with_capacity(1),
+            ..Self::default()
+        }
+    }
+
+    /// Gives back the room that it won't need any more.
+    pub(super) fn close(&mut self) {
+        self.message_ids.shrink_to_fit();
+        self.assistant.shrink_to_fit();
+        self.user.shrink_to_fit();
+    }
+
+    /// The calls and their tools.
+    pub(super) fn calls(&self) -> impl Iterator<Item = (&CallId, &str)> {
         self.assistant.iter().filter_map(|piece| match &piece.kind {
-            PieceKind::Call {
-                original,
-                wire,
-                name,
-            } => Some((original, wire.as_str(), name.as_str())),
+            PieceKind::Call { id, name } => Some((id, &**name)),
             _ => None,
         })
     }
@@ -84,20 +98,20 @@ impl Group {
     }
 
     pub(super) fn result_index(&self, wire: &str) -> Option<usize> {
-        self.user
-            .iter()
-            .position(|piece| matches!(&piece.kind, PieceKind::Result { wire: answered, .. } if answered == wire))
+        self.user.iter().position(
+            |piece| matches!(&piece.kind, PieceKind::Result { id, .. } if *id.wire == *wire),
+        )
     }
 
     pub(super) fn has_result(&self, wire: &str) -> bool {
         self.result_index(wire).is_some()
     }
 
-    /// The first call with this id that waits for a result: its id on the wire.
-    pub(super) fn open_call(&self, id: &ToolUseId) -> Option<String> {
+    /// The first call with this id that waits for a result.
+    pub(super) fn open_call(&self, id: &ToolUseId) -> Option<CallId> {
         self.calls()
-            .find(|(original, wire, _)| *original == id && !self.has_result(wire))
-            .map(|(_, wire, _)| wire.to_owned())
+            .find(|(call, _)| call.is(id) && !self.has_result(&call.wire))
+            .map(|(call, _)| call.clone())
     }
 
     /// Which pieces of the model's words a request shows. `open_end`: the request lets the model continue
@@ -139,10 +153,10 @@ impl Group {
     /// then the rest as it came in.
     pub(super) fn user_message(&self) -> Vec<UserSlot> {
         let mut slots = Vec::with_capacity(self.user.len());
-        for (_, wire, _) in self.calls() {
-            match self.result_index(wire) {
+        for (id, _) in self.calls() {
+            match self.result_index(&id.wire) {
                 Some(index) => slots.push(UserSlot::Piece(index)),
-                None => slots.extend(Piece::unanswered(wire).map(UserSlot::StandIn)),
+                None => slots.extend(Piece::unanswered(id).map(UserSlot::StandIn)),
             }
         }
         let of_kind = |attached: bool| {

@@ -42,16 +42,14 @@ pub(crate) enum PieceKind {
         /// Whether it may be the last of its message.
         may_end: bool,
     },
-    /// A call. `wire` is the id that goes to the API: `original`, unless that is taken or illegal.
+    /// A call of a tool.
     Call {
-        original: ToolUseId,
-        wire: String,
-        name: String,
+        id: CallId,
+        name: Arc<str>,
     },
     /// The result of a call of the same group.
     Result {
-        original: ToolUseId,
-        wire: String,
+        id: CallId,
         replaced: bool,
     },
     /// A call of a tool that the provider runs, answered within the same message.
@@ -66,6 +64,42 @@ pub(crate) enum PieceKind {
     Attached,
     /// Verbatim.
     Other,
+}
+
+/// The id of a call. The texts are shared: a session holds each of them in several places for as long as it lasts.
+#[derive(Debug, Clone)]
+pub(crate) struct CallId {
+    /// As the records have it.
+    original: Arc<str>,
+    /// As it goes to the API: the original, unless that is taken or illegal.
+    pub(crate) wire: Arc<str>,
+}
+
+impl CallId {
+    pub(crate) fn new(original: &str, wire: String) -> Self {
+        let is_same = wire == original;
+        let wire: Arc<str> = wire.into();
+        let original = if is_same {
+            Arc::clone(&wire)
+        } else {
+            original.into()
+        };
+        Self { original, wire }
+    }
+
+    /// Whether the records mean this call by an id.
+    pub(crate) fn is(&self, id: &ToolUseId) -> bool {
+        *self.original == *id.as_str()
+    }
+
+    /// As the records have it.
+    pub(crate) fn recorded(&self) -> ToolUseId {
+        ToolUseId(self.original.to_string())
+    }
+
+    fn sent(&self) -> ToolUseId {
+        ToolUseId(self.wire.to_string())
+    }
 }
 
 impl Piece {
@@ -128,20 +162,16 @@ impl Piece {
     }
 
     /// A call, under the id that goes to the API.
-    pub(crate) fn call(mut call: ToolUseBlock, wire: String) -> Option<Self> {
-        let original = std::mem::replace(&mut call.id, ToolUseId(wire.clone()));
+    pub(crate) fn call(mut call: ToolUseBlock, id: CallId, name: Arc<str>) -> Option<Self> {
+        call.id = id.sent();
         if !call.input.is_object() {
             call.input = match call.input {
                 Value::Null => json!({}),
                 other => json!({ "value": other }),
             };
         }
-        call.name = legal_name(&call.name);
-        let kind = PieceKind::Call {
-            original,
-            wire,
-            name: call.name.clone(),
-        };
+        call.name = name.to_string();
+        let kind = PieceKind::Call { id, name };
         Self::new(kind, &without_marker(ContentBlock::ToolUse(call)))
     }
 
@@ -176,8 +206,8 @@ impl Piece {
     }
 
     /// A result, and what it holds that may not stand in a result and comes after it.
-    pub(crate) fn result(mut result: ToolResultBlock, wire: &str) -> (Option<Self>, Vec<Self>) {
-        let original = std::mem::replace(&mut result.tool_use_id, ToolUseId(wire.to_owned()));
+    pub(crate) fn result(mut result: ToolResultBlock, id: CallId) -> (Option<Self>, Vec<Self>) {
+        result.tool_use_id = id.sent();
         let failed = result.is_error == Some(true);
         let mut moved = Vec::new();
         let content = match result.content.take() {
@@ -201,8 +231,7 @@ impl Piece {
         let blank = if failed { SILENT_FAILURE } else { NO_OUTPUT };
         result.content = Some(content.unwrap_or_else(|| Content::from(blank)));
         let kind = PieceKind::Result {
-            original,
-            wire: wire.to_owned(),
+            id,
             replaced: false,
         };
         (
@@ -239,14 +268,15 @@ impl Piece {
     }
 
     /// The placeholder for a missing result.
-    pub(crate) fn unanswered(wire: &str) -> Option<Self> {
-        let id = ToolUseId(wire.to_owned());
+    pub(crate) fn unanswered(id: &CallId) -> Option<Self> {
         let kind = PieceKind::Result {
-            original: id.clone(),
-            wire: wire.to_owned(),
+            id: id.clone(),
             replaced: false,
         };
-        Self::new(kind, &ContentBlock::tool_result(id, UNANSWERED, true))
+        Self::new(
+            kind,
+            &ContentBlock::tool_result(id.sent(), UNANSWERED, true),
+        )
     }
 }
 
@@ -432,7 +462,7 @@ mod tests {
         let ContentBlock::ToolResult(result) = block else {
             unreachable!()
         };
-        let (piece, moved) = Piece::result(result, "t");
+        let (piece, moved) = Piece::result(result, CallId::new("t", "t".to_owned()));
         assert_eq!(
             piece.unwrap().raw,
             r#"{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"bad"}],"is_error":true}"#

@@ -51,9 +51,9 @@ impl History {
         };
         group
             .calls()
-            .filter(|(_, wire, _)| !group.has_result(wire))
-            .map(|(id, _, name)| UnansweredCall {
-                id: id.clone(),
+            .filter(|(id, _)| !group.has_result(&id.wire))
+            .map(|(id, name)| UnansweredCall {
+                id: id.recorded(),
                 name: name.to_owned(),
             })
             .collect()
@@ -64,10 +64,10 @@ impl History {
     pub fn results(&self) -> Vec<ResultView> {
         let mut views = Vec::new();
         for (round, group) in self.groups.iter().enumerate() {
-            for (id, wire, name) in group.calls() {
-                if let Some(piece) = group.result(wire) {
+            for (id, name) in group.calls() {
+                if let Some(piece) = group.result(&id.wire) {
                     views.push(ResultView {
-                        tool_use_id: id.clone(),
+                        tool_use_id: id.recorded(),
                         tool_name: name.to_owned(),
                         bytes: piece.raw.len(),
                         round,
@@ -88,10 +88,10 @@ impl History {
         let round = self.groups.len() - 1;
         group
             .calls()
-            .filter_map(|(id, wire, name)| {
-                let piece = group.result(wire)?;
+            .filter_map(|(id, name)| {
+                let piece = group.result(&id.wire)?;
                 Some(ResultView {
-                    tool_use_id: id.clone(),
+                    tool_use_id: id.recorded(),
                     tool_name: name.to_owned(),
                     bytes: piece.raw.len(),
                     round,
@@ -110,7 +110,7 @@ impl History {
             .rev()
             .flat_map(|group| &group.user)
             .find(
-                |piece| matches!(&piece.kind, PieceKind::Result { original, .. } if original == id),
+                |piece| matches!(&piece.kind, PieceKind::Result { id: known, .. } if known.is(id)),
             )?;
         let block = ContentBlock::from_value(serde_json::from_slice(&piece.raw).ok()?).ok()?;
         let content = block.as_tool_result()?.content.clone()?;
