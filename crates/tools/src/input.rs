@@ -7,12 +7,76 @@
 use crate::tool::ToolError;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
+use serde::ser::Error as _;
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use std::sync::Arc;
 
 /// The JSON schema of an input type, without the parts that only cost tokens.
 #[must_use]
 pub fn schema_of<T: JsonSchema>() -> Value {
-    crate::stored_schemas::find(std::any::type_name::<T>()).unwrap_or_else(made_schema::<T>)
+    stored_schema::<T>()
+        .and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_else(made_schema::<T>)
+}
+
+/// The schema of an input type as JSON, if it was made beforehand.
+pub(crate) fn stored_schema<T>() -> Option<&'static str> {
+    crate::stored_schemas::find(std::any::type_name::<T>())
+}
+
+/// A schema on its way to the model. A stored one stays text: taking thirty of them apart and writing them again would be
+/// a fifth of a start.
+#[derive(Debug, Clone)]
+pub enum InputSchema {
+    /// JSON that was made beforehand.
+    Stored(&'static str),
+    /// Made now, or changed.
+    Made(Arc<Value>),
+}
+
+impl InputSchema {
+    /// The schema, to look into.
+    #[must_use]
+    pub fn value(&self) -> Arc<Value> {
+        match self {
+            Self::Stored(text) => Arc::new(serde_json::from_str(text).unwrap_or_default()),
+            Self::Made(value) => Arc::clone(value),
+        }
+    }
+
+    /// The same schema, changed.
+    #[must_use]
+    pub fn changed(self, change: impl FnOnce(&mut Value)) -> Self {
+        let mut value = Arc::unwrap_or_clone(self.value());
+        change(&mut value);
+        value.into()
+    }
+}
+
+impl From<Value> for InputSchema {
+    fn from(value: Value) -> Self {
+        Self::Made(Arc::new(value))
+    }
+}
+
+impl PartialEq for InputSchema {
+    fn eq(&self, other: &Self) -> bool {
+        self.value() == other.value()
+    }
+}
+
+impl Serialize for InputSchema {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Stored(text) => {
+                let raw: &RawValue = serde_json::from_str(text).map_err(S::Error::custom)?;
+                raw.serialize(serializer)
+            }
+            Self::Made(value) => value.serialize(serializer),
+        }
+    }
 }
 
 /// The schema, made from the type.

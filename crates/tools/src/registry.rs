@@ -5,6 +5,7 @@ use crate::bash_input::BashInput;
 use crate::edit::Edit;
 use crate::glob::Glob;
 use crate::grep::Grep;
+use crate::input::InputSchema;
 use crate::multi_edit::MultiEdit;
 use crate::notebook_edit::NotebookEdit;
 use crate::read::Read;
@@ -14,7 +15,6 @@ use crate::todo_write::TodoWrite;
 use crate::tool::{DynTool, Erased, Tool};
 use crate::write::Write;
 use serde::Serialize;
-use serde_json::Value;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub struct ToolDefinition {
     /// The description for the model.
     pub description: String,
     /// The schema of its input.
-    pub input_schema: Arc<Value>,
+    pub input_schema: InputSchema,
     /// Words by which a search for tools finds it; not sent to the model.
     #[serde(skip)]
     pub search_hint: Option<String>,
@@ -196,7 +196,7 @@ impl ToolRegistry {
             .map(|tool| ToolDefinition {
                 name: tool.name().to_owned(),
                 description: tool.description().trim_end().to_owned(),
-                input_schema: tool.input_schema().clone(),
+                input_schema: tool.sent_schema(),
                 search_hint: tool.search_hint().map(str::to_owned),
                 always_load: tool.always_load(),
                 deferred: tool.deferred(),

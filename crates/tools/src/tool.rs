@@ -1,7 +1,7 @@
 //! The contract between a tool and the executor.
 
 use crate::context::{CallContext, ToolContext};
-use crate::input;
+use crate::input::{self, InputSchema};
 use futures::future::BoxFuture;
 use lathe_protocol::content::{Content, ContentBlock};
 use lathe_protocol::display::Display;
@@ -242,6 +242,10 @@ pub trait DynTool: Send + Sync {
     fn description(&self) -> &str;
     /// The schema of its input.
     fn input_schema(&self) -> &Arc<Value>;
+    /// The same, to be sent: nobody looks into it.
+    fn sent_schema(&self) -> InputSchema {
+        InputSchema::Made(Arc::clone(self.input_schema()))
+    }
     /// The text limit of a result.
     fn result_limit(&self) -> Option<usize>;
     /// Words by which a search for tools should find it, beside its name and description.
@@ -342,6 +346,14 @@ impl<T: Tool> DynTool for Erased<T> {
             }
             Arc::new(schema)
         })
+    }
+
+    fn sent_schema(&self) -> InputSchema {
+        let stored = input::stored_schema::<T::Input>();
+        match stored.filter(|_| self.tool.withheld_fields().is_empty()) {
+            Some(text) => InputSchema::Stored(text),
+            None => InputSchema::Made(Arc::clone(self.input_schema())),
+        }
     }
 
     fn result_limit(&self) -> Option<usize> {

@@ -11,7 +11,7 @@ use lathe_tools::ToolDefinition;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 /// The largest window that gets the lean set.
 pub(crate) const LARGEST_WINDOW: u64 = 16_384;
@@ -88,20 +88,21 @@ pub(crate) fn shortened(mut tool: ToolDefinition) -> ToolDefinition {
         Some(short) => tool.description.clone_from(&short.description),
         None => tool.description = first_sentences(&tool.description),
     }
-    let schema = Arc::make_mut(&mut tool.input_schema);
-    strip(schema);
-    let required: Vec<String> = schema["required"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|name| name.as_str().map(str::to_owned))
-        .collect();
-    if let Some(short) = short
-        && let Some(properties) = schema.get_mut("properties")
-        && let Some(properties) = properties.as_object_mut()
-    {
-        properties.retain(|name, _| short.fields.contains(name) || required.contains(name));
-    }
+    tool.input_schema = tool.input_schema.changed(|schema| {
+        strip(schema);
+        let required: Vec<String> = schema["required"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|name| name.as_str().map(str::to_owned))
+            .collect();
+        if let Some(short) = short
+            && let Some(properties) = schema.get_mut("properties")
+            && let Some(properties) = properties.as_object_mut()
+        {
+            properties.retain(|name, _| short.fields.contains(name) || required.contains(name));
+        }
+    });
     tool
 }
 
@@ -226,7 +227,7 @@ mod tests {
             deferred: false,
         };
         assert_eq!(
-            *shortened(tool).input_schema,
+            *shortened(tool).input_schema.value(),
             json!({"type": "object", "properties": {"file_path": {"type": "string"}, "offset": {"type": "integer"}},
                 "required": ["file_path"]})
         );
@@ -245,7 +246,7 @@ mod tests {
             own.description
         );
         assert_eq!(
-            own.input_schema["properties"],
+            own.input_schema.value()["properties"],
             json!({"description": {"type": "string"}})
         );
     }

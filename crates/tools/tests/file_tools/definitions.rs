@@ -47,7 +47,8 @@ fn fields_have_the_names_that_models_and_rules_know() {
     let definitions = registry::builtin().definitions();
     let fields = |name: &str| -> Vec<String> {
         let tool = definitions.iter().find(|tool| tool.name == name).unwrap();
-        let properties = tool.input_schema["properties"].as_object().unwrap();
+        let schema = tool.input_schema.value();
+        let properties = schema["properties"].as_object().unwrap();
         properties.keys().cloned().collect()
     };
     assert_eq!(fields("Read"), ["file_path", "offset", "limit", "pages"]);
@@ -89,11 +90,11 @@ fn fields_have_the_names_that_models_and_rules_know() {
     );
     let grep = definitions.iter().find(|tool| tool.name == "Grep").unwrap();
     assert_eq!(
-        grep.input_schema["properties"]["output_mode"]["enum"],
+        grep.input_schema.value()["properties"]["output_mode"]["enum"],
         serde_json::json!(["content", "files_with_matches", "count"])
     );
     assert_eq!(
-        grep.input_schema["required"],
+        grep.input_schema.value()["required"],
         serde_json::json!(["pattern"])
     );
 }
