@@ -8,7 +8,7 @@
 //! `benches/baseline.json` holds the counts that a change is compared with; `scripts/bench baseline` writes it.
 
 use super::row;
-use lathe_scripted::{BlockingServer, Reply, Scenario};
+use lathe_scripted::{BlockingServer, Reply, Scenario, Validation};
 use lathe_testkit::{Terminal, TestHome, workspace_root};
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
@@ -100,13 +100,36 @@ fn least(count: impl Fn() -> u64) -> u64 {
 }
 
 fn twenty_turns() -> u64 {
+    turns(20)
+}
+
+/// A session of so many turns, the last of which is the answer.
+fn turns(count: u32) -> u64 {
     let read = |index: u32| {
         let input = json!({"file_path": "small.txt", "offset": 1 + index % 15, "limit": 3});
         Reply::tool_use("Read", input)
     };
-    let mut replies: Vec<Reply> = (0..19).map(read).collect();
+    let mut replies: Vec<Reply> = (1..count).map(read).collect();
     replies.push(Reply::text("Done."));
-    run(&["-p", "go", "--output-format", "json"], replies)
+    run(
+        &["-p", "go", "--output-format", "json", "--max-turns", "6000"],
+        replies,
+    )
+}
+
+/// The instructions of late turns beside those of early ones: our own work without the kernel's, which copies the
+/// whole request in each turn.
+pub(super) fn flat() {
+    const EARLY: u32 = 100;
+    const LATE: u32 = 4_800;
+    const MANY: u32 = 200;
+    let of_turns = |from: u32| over(turns(from + MANY) - turns(from), f64::from(MANY));
+    let (early, late) = (of_turns(EARLY), of_turns(LATE));
+    row(
+        "instructions of turns 4,800–5,000 / 100–300",
+        &format!("{:.2}×", late / early),
+        &format!("≤ 1.20× ({:.2} / {:.2} M a turn)", late / 1e6, early / 1e6),
+    );
 }
 
 /// The program under cachegrind, and the file with its report.
@@ -151,7 +174,10 @@ pub(super) fn count(report: &std::path::Path) -> u64 {
 }
 
 fn home(replies: Vec<Reply>) -> (BlockingServer, TestHome) {
-    let scenario = replies.into_iter().fold(Scenario::new(), Scenario::reply);
+    let scenario = Scenario::new()
+        .validation(Validation::Light)
+        .keep_requests(false);
+    let scenario = replies.into_iter().fold(scenario, Scenario::reply);
     let server = BlockingServer::start(scenario).unwrap();
     let home = TestHome::with_server(&server);
     home.write("small.txt", "a line\n".repeat(20));

@@ -1,6 +1,6 @@
 //! The speed numbers, as ratios to something in the same run and as counts. Run it with
 //! `scripts/bench`, which builds the release binary first. Words after `--` choose what is measured:
-//! `start`, `turns`, `long`, `sessions`, `transcripts`, `memory`, `host`, `streams`, `translators` (instruction counts of streams), `terminal`, `compare` (instruction counts beside the committed baseline) and
+//! `start`, `turns`, `long`, `sessions`, `flat` (instruction counts of late turns; only by its name), `transcripts`, `memory`, `host`, `streams`, `translators` (instruction counts of streams), `terminal`, `compare` (instruction counts beside the committed baseline) and
 //! `baseline` (writes it).
 //!
 //! Our own time in a turn is the processor time that our process used between two requests, read from
@@ -274,6 +274,10 @@ fn main() -> ExitCode {
     if wants("sessions") {
         sessions::rows();
     }
+    // Minutes under valgrind, so only when it is asked for.
+    if chosen.iter().any(|name| name == "flat") {
+        instructions::flat();
+    }
     if wants("transcripts") {
         sessions::transcripts();
     }
@@ -352,6 +356,18 @@ fn short_turns() {
             milliseconds(reads.bare)
         ),
     );
+    let ten = |index: usize| {
+        let calls = (0..10).map(|call| {
+            let input = json!({"file_path": "small.txt", "offset": 1 + (index + call) % 15, "limit": 3});
+            json!({"type": "tool_use", "id": format!("toolu_{index}_{call}"), "name": "Read", "input": input})
+        });
+        Reply::blocks(calls.collect())
+    };
+    row(
+        "ten parallel Reads: our own time",
+        &format!("{:.2} ms", milliseconds(turns(ten).own)),
+        "≤ 2 ms",
+    );
     let bash = |index: usize| Reply::tool_use("Bash", json!({"command": format!("true {index}")}));
     let commands = turns(bash);
     let shell = best(|| timed(&["-c", "true"], std::path::Path::new("/bin/bash")));
@@ -367,6 +383,12 @@ fn short_turns() {
             milliseconds(shell),
             milliseconds(commands.bare)
         ),
+    );
+    let beyond = commands.gap.saturating_sub(commands.bare + shell);
+    row(
+        "the same, beyond the shell's own start",
+        &format!("{:.2} ms", milliseconds(beyond)),
+        "≤ 1.5 ms",
     );
 }
 

@@ -32,16 +32,22 @@ fn used() -> Duration {
     Duration::from_micros(micros.try_into().unwrap())
 }
 
-/// A run whose answer has so many words: the server, the home and the arguments.
-fn stage((kind, path): (&str, &str), words: usize, pause: u64) -> (BlockingServer, TestHome) {
+/// A run whose answer has so many words: the server and the home. Without a pause the answer comes in one piece: how often
+/// we are woken is then not a part of what is counted.
+fn stage(
+    (kind, path): (&str, &str),
+    words: usize,
+    pause: Option<u64>,
+) -> (BlockingServer, TestHome) {
     let scenario = Scenario::new()
         .validation(Validation::Light)
         .keep_requests(false)
         .responder(move |_| {
-            Reply::text("word ".repeat(words))
-                .delta_characters(5)
-                .chunks(Chunks::PerEvent)
-                .chunk_delay_ms(pause)
+            let reply = Reply::text("word ".repeat(words)).delta_characters(5);
+            match pause {
+                Some(pause) => reply.chunks(Chunks::PerEvent).chunk_delay_ms(pause),
+                None => reply.chunks(Chunks::Whole),
+            }
         });
     let server = BlockingServer::start(scenario).unwrap();
     let home = TestHome::new()
@@ -73,7 +79,7 @@ const ARGUMENTS: [&str; 8] = [
 fn instructions(kind: (&str, &str)) -> f64 {
     let count = |words| {
         let counted = || {
-            let (_server, home) = stage(kind, words, 0);
+            let (_server, home) = stage(kind, words, None);
             let (mut command, report) = super::instructions::counted(&home, &ARGUMENTS);
             let run = command.stdin(Stdio::null()).stdout(Stdio::null());
             assert!(run.status().unwrap().success(), "{kind:?}");
@@ -86,7 +92,8 @@ fn instructions(kind: (&str, &str)) -> f64 {
     words
 }
 
-/// The instructions of a stream on each kind, beside those on the Messages API.
+/// The instructions of a word of a stream on each kind, from the socket to standard output, beside those on the Messages API,
+/// whose events need no translation: what is above 1 is the translator's share.
 pub(super) fn instruction_rows() {
     let [plain, rest @ ..] = KINDS;
     let plain = instructions(plain);
@@ -104,7 +111,7 @@ pub(super) fn instruction_rows() {
 
 /// The processor time of a run whose answer has so many words.
 fn cost(kind: (&str, &str), words: usize) -> Duration {
-    let (_server, home) = stage(kind, words, 1);
+    let (_server, home) = stage(kind, words, Some(1));
     let before = used();
     let mut command = home.command(ARGUMENTS);
     let status = command
