@@ -11,6 +11,7 @@
 
 mod archive;
 mod error;
+pub mod files;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 mod git;

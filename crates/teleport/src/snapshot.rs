@@ -160,6 +160,22 @@ impl Snapshot {
         Ok(snapshot)
     }
 
+    /// The difference between a commit and the files, as `git apply` takes it.
+    pub(crate) fn diff(&self, base: &str) -> Result<Vec<u8>, TeleportError> {
+        let files = &self.state.files_tree;
+        let arguments = [
+            "diff-tree",
+            "-r",
+            "-p",
+            "--binary",
+            "--full-index",
+            "--no-renames",
+            base,
+            files,
+        ];
+        self.git.run(&arguments)
+    }
+
     /// The files that are carried because they differ from the last commit.
     fn changed_files(&self) -> Result<Vec<String>, TeleportError> {
         let empty;
@@ -185,6 +201,16 @@ impl Snapshot {
 
     /// Writes the bundle: the two commits, and the history that no remote has.
     pub(crate) fn bundle(&mut self, source: &Path, whole: bool) -> Result<PathBuf, TeleportError> {
+        self.bundle_without(source, whole, None)
+    }
+
+    /// The same without the history of a commit that the other side has.
+    pub(crate) fn bundle_without(
+        &mut self,
+        source: &Path,
+        whole: bool,
+        base: Option<&str>,
+    ) -> Result<PathBuf, TeleportError> {
         let source = Git::new(source)?;
         let commit = |tree: &str, parent: Option<&str>| {
             let mut arguments = vec!["commit-tree", tree, "-m", "teleport"];
@@ -197,10 +223,13 @@ impl Snapshot {
         let files = commit(&self.state.files_tree, Some(&index))?;
         self.git.run(&["update-ref", INDEX_REF, &index])?;
         self.git.run(&["update-ref", FILES_REF, &files])?;
-        let known = match whole {
+        let mut known = match whole {
             true => Vec::new(),
             false => source.run(&["for-each-ref", "--format=^%(objectname)", "refs/remotes"])?,
         };
+        if let Some(base) = base {
+            known.extend(format!("^{base}\n").into_bytes());
+        }
         if known.is_empty() && is_shallow(&source)? {
             return Err(Refusal::Shallow.into());
         }
