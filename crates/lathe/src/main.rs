@@ -126,6 +126,7 @@ fn run_command(arguments: Arguments) -> Outcome {
         Command::Web(web) => commands::serve::web(environment()?, &web),
         Command::Devices(devices) => commands::serve::devices(environment()?, devices),
         Command::Teleport(teleport) => commands::teleport::run(environment()?, teleport.command),
+        Command::Fleet(fleet) => in_runtime(commands::fleet::run(environment()?, fleet)),
         Command::Update(update) => in_runtime(commands::update::update(environment()?, update)),
         Command::Install(install) => in_runtime(commands::update::install(environment()?, install)),
         Command::Uninstall(uninstall) => commands::update::uninstall(&environment()?, &uninstall),
@@ -196,6 +197,11 @@ fn start_session(
     arguments: SessionArguments,
     announce: Announce,
 ) -> Outcome {
+    #[cfg(target_os = "linux")]
+    if arguments.output.end_with_parent {
+        use rustix::process::{Signal, set_parent_process_death_signal};
+        set_parent_process_death_signal(Some(Signal::KILL)).or_failure()?;
+    }
     // Before there are threads: only one survives in the new process.
     let place = run::Place::choose(&environment, &arguments, announce)?;
     profile::checkpoint(

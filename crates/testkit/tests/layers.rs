@@ -56,7 +56,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("engine", &["engine"]),
-    ("commands", &["commands", "host"]),
+    ("commands", &["commands", "host", "fleet"]),
     ("faces", &["headless", "tui", "acp", "bridge"]),
     ("binary", &["lathe"]),
 ];

@@ -73,6 +73,8 @@ pub(crate) enum Command {
     Devices(crate::commands::serve::DevicesArguments),
     /// Move a session with its git state to another machine, or take one in.
     Teleport(crate::commands::teleport::TeleportArguments),
+    /// Run agents as jobs, on this machine or on many: submit, work, watch, answer, fetch results.
+    Fleet(crate::commands::fleet::FleetArguments),
     /// Update to the newest version of the channel, or name the command that does.
     Update(crate::commands::update::UpdateArguments),
     /// Install a version for this user, go back to one, or change the channel.

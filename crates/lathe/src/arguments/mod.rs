@@ -5,7 +5,7 @@
 
 mod commands;
 mod session;
-mod values;
+pub(crate) mod values;
 
 use clap::Parser;
 use std::ffi::OsString;

@@ -107,6 +107,10 @@ pub(crate) struct OutputArguments {
     #[arg(long, requires = "print", help_heading = "Output")]
     pub(crate) keep_background: bool,
 
+    /// End at once when the process that started this one ends.
+    #[arg(long, hide = true)]
+    pub(crate) end_with_parent: bool,
+
     /// An image for the prompt. Repeatable.
     #[arg(short = 'i', long, value_name = "FILE", help_heading = "Output")]
     pub(crate) image: Vec<PathBuf>,

@@ -21,8 +21,8 @@ use tokio::io::AsyncReadExt as _;
 const REFRESH: Duration = Duration::from_millis(500);
 /// How long a session may take to show itself.
 const PEEK: Duration = Duration::from_secs(2);
-const ALTERNATE_ON: &str = "\x1b[?1049h\x1b[?25l";
-const ALTERNATE_OFF: &str = "\x1b[?1049l\x1b[?25h";
+pub(crate) const ALTERNATE_ON: &str = "\x1b[?1049h\x1b[?25l";
+pub(crate) const ALTERNATE_OFF: &str = "\x1b[?1049l\x1b[?25h";
 
 /// The groups, in the order in which they are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -10,6 +10,7 @@ pub(crate) mod debug;
 pub(crate) mod doctor;
 pub(crate) mod eval;
 mod extensions;
+pub(crate) mod fleet;
 pub(crate) mod hooks;
 pub(crate) mod hosts;
 pub(crate) mod import;

@@ -105,7 +105,7 @@ pub(crate) fn run(environment: Environment, command: TeleportCommand) -> Outcome
 }
 
 /// The name of this machine.
-fn host() -> String {
+pub(crate) fn host() -> String {
     let uname = lathe_process::Command::new("uname").argument("-n");
     lathe_process::run_blocking(uname, Vec::new(), std::time::Duration::from_secs(5))
         .map(|finished| finished.stdout.trim().to_owned())

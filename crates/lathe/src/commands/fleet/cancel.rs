@@ -1,0 +1,29 @@
+//! `lathe fleet cancel`.
+
+use super::super::print;
+use super::find;
+use crate::error::{Kinded as _, Outcome};
+use clap::Args;
+use lathe_fleet::Fleet;
+use lathe_headless::exit::Exit;
+
+// `lathe fleet cancel`.
+#[derive(Debug, Args)]
+pub(crate) struct CancelArguments {
+    /// The ids of the jobs, or the beginnings of them.
+    #[arg(required = true)]
+    ids: Vec<String>,
+}
+
+pub(super) async fn run(fleet: &Fleet, arguments: &CancelArguments) -> Outcome {
+    for wanted in &arguments.ids {
+        let key = find(fleet, wanted).await?;
+        let state = fleet.cancel(&key).await.or_failure()?;
+        if state.is_final() {
+            print(&format!("{} cancelled\n", key.id))?;
+        } else {
+            print(&format!("{} is asked to end\n", key.id))?;
+        }
+    }
+    Ok(Exit::Success)
+}

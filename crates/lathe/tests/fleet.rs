@@ -1,0 +1,602 @@
+//! `lathe fleet` on the real binary: jobs, questions, kills, and results.
+#![cfg(target_os = "linux")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers of tests assert by panicking"
+)]
+
+use lathe_scripted::{BlockingServer, Position, Reply, Scenario};
+use lathe_testkit::{HANG_LIMIT, Running, TestHome, processes};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+fn shell(folder: &Path, script: &str) -> String {
+    let output = Command::new("bash")
+        .args(["-euc", script])
+        .current_dir(folder)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{script}: {output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[track_caller]
+fn wait(what: &str, mut fine: impl FnMut() -> bool) {
+    let until = Instant::now() + HANG_LIMIT;
+    while !fine() {
+        assert!(Instant::now() < until, "waited in vain for: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A home with a repository that jobs clone.
+struct Stage {
+    home: TestHome,
+    server: BlockingServer,
+    /// Flags that choose the queue.
+    queue: Vec<String>,
+}
+
+impl Stage {
+    fn new(replies: impl IntoIterator<Item = Reply>) -> Self {
+        Self::of(lathe_testkit::server(replies))
+    }
+
+    fn of(server: BlockingServer) -> Self {
+        let home = TestHome::with_server(&server).variable("LATHE_MEMORY_EXTRACTION", "off");
+        home.write("a.txt", "one\n");
+        home.git_init();
+        Self {
+            home,
+            server,
+            queue: Vec::new(),
+        }
+    }
+
+    fn repo(&self) -> String {
+        self.home.project().display().to_string()
+    }
+
+    #[track_caller]
+    fn run(&self, arguments: &[&str]) -> String {
+        let queue: Vec<&str> = self.queue.iter().map(String::as_str).collect();
+        let output = self.home.run([&["fleet"], arguments, &queue].concat(), "");
+        assert_eq!(output.code(), Some(0), "{arguments:?}: {output:?}");
+        output.stdout
+    }
+
+    fn submit(&self, arguments: &[&str]) -> String {
+        self.run(&[&["submit"], arguments].concat())
+            .trim()
+            .to_owned()
+    }
+
+    /// A worker that ends when nothing is left to do.
+    #[track_caller]
+    fn work(&self, arguments: &[&str]) -> String {
+        self.run(&[&["worker", "--until-empty"], arguments].concat())
+    }
+
+    fn worker(&self, arguments: &[&str]) -> Running {
+        let queue: Vec<&str> = self.queue.iter().map(String::as_str).collect();
+        self.home
+            .spawn([&["fleet", "worker"], arguments, &queue].concat())
+    }
+
+    fn show(&self, id: &str) -> Value {
+        serde_json::from_str(&self.run(&["show", id, "--json"])).unwrap()
+    }
+
+    fn wait_state(&self, id: &str, state: &str) {
+        wait(&format!("{id} is {state}"), || {
+            self.show(id)["state"] == state
+        });
+    }
+
+    fn fetched(&self, id: &str) -> PathBuf {
+        self.run(&["fetch", id]);
+        self.home.project().join("fleet-results").join(id)
+    }
+
+    fn last_request(&self) -> String {
+        self.server.requests().last().unwrap().body["messages"].to_string()
+    }
+
+    /// Checks that the transcript of a finished job is one unbroken chain.
+    fn verify(&self, id: &str) {
+        let session = self.show(id)["session"].as_str().unwrap().to_owned();
+        let file = self.home.root().join(format!("{session}.jsonl"));
+        std::fs::copy(self.fetched(id).join("transcript.jsonl"), &file).unwrap();
+        let output = self
+            .home
+            .run(["sessions", "verify", &file.display().to_string()], "");
+        assert_eq!(output.code(), Some(0), "{output:?}");
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        for process in processes::of_home(&self.home) {
+            let _ = kill(Pid::from_raw(process.pid.cast_signed()), Signal::SIGKILL);
+        }
+    }
+}
+
+fn write(name: &str, content: &str) -> Reply {
+    Reply::tool_use("Write", json!({"file_path": name, "content": content}))
+}
+
+fn end(mut worker: Running, signal: Signal) -> lathe_testkit::Output {
+    worker.close_stdin();
+    // One that had nothing left to do may have ended.
+    let _ = kill(Pid::from_raw(worker.pid().cast_signed()), signal);
+    worker.finish()
+}
+
+#[test]
+fn a_job_works_in_a_clone_and_its_result_is_fetched_and_applied() {
+    let stage = Stage::new([
+        write("new.txt", "fresh\n"),
+        Reply::text("the file is written"),
+    ]);
+    let repo = stage.repo();
+    let id = stage.submit(&[
+        "write a file",
+        "--repo",
+        &repo,
+        "--permission-mode",
+        "acceptEdits",
+        "--title",
+        "first",
+    ]);
+    assert!(stage.run(&["ls"]).contains("queued"));
+    let report = stage.work(&[]);
+    assert!(report.contains(&format!("{id} done")), "{report}");
+    assert!(
+        !stage.home.project().join("new.txt").exists(),
+        "the job has files of its own"
+    );
+    let shown = stage.show(&id);
+    assert_eq!(shown["result"]["text"], "the file is written");
+    assert!(shown["costUsd"].as_f64().unwrap() > 0.0);
+    let logs = stage.run(&["logs", &id[..6]]);
+    assert!(
+        logs.contains("> write a file")
+            && logs.contains("● Write")
+            && logs.contains("the file is written"),
+        "{logs}"
+    );
+    stage.run(&["fetch", &id, "--apply"]);
+    assert_eq!(stage.home.read("new.txt"), "fresh\n");
+    stage.verify(&id);
+    // Nothing is left in the folder for files, and the queue knows the job still.
+    let work = stage.home.home().join(".cache/lathe-fleet");
+    assert_eq!(std::fs::read_dir(work).unwrap().count(), 0);
+    let again = stage
+        .home
+        .run(["fleet", "submit", "--id", &id, "twice"], "");
+    assert!(again.stderr.contains("known already"), "{again:?}");
+    processes::assert_none_left(&stage.home);
+}
+
+#[test]
+fn jobs_come_from_a_file_with_schemas_orders_and_commits() {
+    let commit = "git -c user.name=a -c user.email=a@b commit -qam two";
+    let stage = Stage::new([
+        Reply::tool_use(
+            "Bash",
+            json!({"command": format!("echo two >> a.txt && {commit}")}),
+        ),
+        Reply::text("committed"),
+        Reply::tool_use("StructuredOutput", json!({"count": 3})),
+        Reply::text("three").optional(),
+    ]);
+    let repo = stage.repo();
+    let jobs = [
+        json!({"id": "second", "prompt": "count", "after": ["first"], "schema": {"type": "object",
+            "properties": {"count": {"type": "integer"}}, "required": ["count"]}}),
+        json!({"id": "first", "prompt": "commit", "repo": repo, "ref": "main", "permissionMode": "acceptEdits",
+            "allow": ["Bash"]}),
+    ];
+    let lines = format!("{}\n{}\n", jobs[0], jobs[1]);
+    stage.home.write("jobs.jsonl", &lines);
+    assert_eq!(stage.submit(&["-f", "jobs.jsonl"]), "second\nfirst");
+    stage.work(&[]);
+    assert_eq!(
+        stage.show("second")["result"]["structured"],
+        json!({"count": 3})
+    );
+    let folder = stage.fetched("first");
+    let bundle = folder.join("changes.bundle").display().to_string();
+    let log = shell(
+        &stage.home.project(),
+        &format!("git fetch -q {bundle} HEAD && git log --format=%s FETCH_HEAD"),
+    );
+    assert_eq!(log, "two\nstart\n");
+    let wrong = stage.home.run(
+        ["fleet", "submit", "-f", "-"],
+        "{\"prompt\":\"p\",\"colour\":1}\n",
+    );
+    assert_eq!(wrong.code(), Some(2), "{wrong:?}");
+    assert!(
+        wrong.stderr.contains("line 1") && wrong.stderr.contains("colour"),
+        "{wrong:?}"
+    );
+}
+
+#[test]
+fn a_question_is_answered_from_another_process() {
+    let stage = Stage::new([write("b.txt", "x"), Reply::text("written")]);
+    let repo = stage.repo();
+    let id = stage.submit(&["write", "--repo", &repo]);
+    let worker = stage.worker(&[]);
+    stage.wait_state(&id, "asking");
+    let shown = stage.run(&["show", &id]);
+    assert!(
+        shown.contains("question") && shown.contains("open"),
+        "{shown}"
+    );
+    let answered = stage.run(&["answer", &id, "allow"]);
+    assert!(answered.contains("answered"), "{answered}");
+    stage.wait_state(&id, "done");
+    assert!(stage.fetched(&id).join("changes.diff").exists());
+    let output = end(worker, Signal::SIGTERM);
+    assert_eq!(output.code(), Some(0), "{output:?}");
+    assert!(output.stdout.contains("ended: 1 done"), "{output:?}");
+}
+
+#[test]
+fn a_parked_job_goes_on_elsewhere_with_its_conversation_and_files() {
+    let stage = Stage::new([
+        write("b.txt", "from the first worker\n"),
+        write("c.txt", "asks\n"),
+        write("c.txt", "asks\n"),
+        Reply::text("all written"),
+    ]);
+    let repo = stage.repo();
+    let id = stage.submit(&[
+        "write two files",
+        "--repo",
+        &repo,
+        "--allow",
+        "Write(b.txt)",
+    ]);
+    stage.work(&["--park-after", "0", "--work", "first"]);
+    assert_eq!(stage.show(&id)["state"], "parked");
+    assert_eq!(stage.show(&id)["attempt"], 0, "parking is no attempt");
+    processes::assert_none_left(&stage.home);
+    stage.run(&["answer", &id, "allow"]);
+    stage.work(&["--work", "second"]);
+    assert_eq!(stage.show(&id)["state"], "done");
+    let request = stage.last_request();
+    for words in [
+        "write two files",
+        "continues on a worker",
+        "was answered: allowed",
+    ] {
+        assert!(request.contains(words), "{words}: {request}");
+    }
+    let diff = std::fs::read_to_string(stage.fetched(&id).join("changes.diff")).unwrap();
+    assert!(
+        diff.contains("from the first worker") && diff.contains("+asks"),
+        "{diff}"
+    );
+    stage.verify(&id);
+}
+
+#[test]
+fn a_killed_workers_job_is_restarted_by_another_with_one_transcript() {
+    let stage = Stage::new([
+        write("b.txt", "kept\n"),
+        Reply::text("never seen").gate(Position::Start, "held"),
+        Reply::text("finished by the second"),
+    ]);
+    let repo = stage.repo();
+    let id = stage.submit(&[
+        "survive",
+        "--repo",
+        &repo,
+        "--permission-mode",
+        "acceptEdits",
+    ]);
+    let first = stage.worker(&["--lease", "2", "--snapshot-every", "0", "--name", "one"]);
+    assert!(stage.server.wait_for_gate("held", 1, HANG_LIMIT));
+    // The second snapshot from here on was begun after the file was written.
+    for _ in 0..2 {
+        let before = stage.show(&id)["snapshot"]["at"].clone();
+        wait("a snapshot", || stage.show(&id)["snapshot"]["at"] != before);
+    }
+    end(first, Signal::SIGKILL);
+    stage.work(&["--name", "two"]);
+    let shown = stage.show(&id);
+    assert_eq!(
+        (&shown["state"], &shown["epoch"]),
+        (&json!("done"), &json!(2)),
+        "{shown}"
+    );
+    assert_eq!(shown["result"]["text"], "finished by the second");
+    let request = stage.last_request();
+    assert!(
+        request.contains("survive") && request.contains("continues on a worker (two)"),
+        "{request}"
+    );
+    let diff = std::fs::read_to_string(stage.fetched(&id).join("changes.diff")).unwrap();
+    assert!(diff.contains("+kept"), "{diff}");
+    stage.verify(&id);
+    processes::assert_none_left(&stage.home);
+}
+
+#[test]
+fn a_worker_that_is_asked_to_end_hands_its_job_over() {
+    let stage = Stage::new([
+        Reply::text("never seen").gate(Position::Start, "held"),
+        Reply::text("handed over"),
+    ]);
+    let id = stage.submit(&["go on", "--no-files"]);
+    let first = stage.worker(&["--grace", "0"]);
+    assert!(stage.server.wait_for_gate("held", 1, HANG_LIMIT));
+    let output = end(first, Signal::SIGTERM);
+    assert_eq!(output.code(), Some(0), "{output:?}");
+    let shown = stage.show(&id);
+    assert_eq!(
+        (&shown["state"], &shown["attempt"]),
+        (&json!("queued"), &json!(0)),
+        "{shown}"
+    );
+    stage.work(&[]);
+    assert_eq!(stage.show(&id)["result"]["text"], "handed over");
+}
+
+#[test]
+fn a_running_job_is_cancelled_and_a_failed_one_is_retried() {
+    let stage = Stage::new([
+        Reply::text("never seen").gate(Position::Start, "held"),
+        Reply::error_with(400, "invalid_request_error", "no such thing"),
+        Reply::text("better"),
+    ]);
+    let id = stage.submit(&["stop me", "--no-files"]);
+    let worker = stage.worker(&[]);
+    assert!(stage.server.wait_for_gate("held", 1, HANG_LIMIT));
+    stage.run(&["cancel", &id]);
+    stage.wait_state(&id, "cancelled");
+    let id = stage.submit(&["fail", "--no-files", "--retries", "0"]);
+    stage.wait_state(&id, "failed");
+    let reason = stage.show(&id)["reason"].to_string();
+    assert!(reason.contains("no such thing"), "{reason}");
+    stage.run(&["retry", &id]);
+    stage.wait_state(&id, "done");
+    end(worker, Signal::SIGTERM);
+    processes::assert_none_left(&stage.home);
+}
+
+#[test]
+fn secrets_come_from_the_worker_by_name_and_commands_of_a_job_control_no_fleet() {
+    let lathe = lathe_testkit::binary::lathe().display().to_string();
+    let tries =
+        format!("echo \"[$TOKEN] [$OTHER]\"; {lathe} fleet submit evil --no-files --allow Bash");
+    let stage = Stage::new([
+        Reply::tool_use("Bash", json!({"command": tries})),
+        Reply::text("tried"),
+    ]);
+    let home = &stage.home;
+    let id = stage.submit(&[
+        "try",
+        "--no-files",
+        "--allow",
+        "Bash",
+        "--no-sandbox",
+        "--secret",
+        "TOKEN",
+    ]);
+    let refused = stage.submit(&[
+        "sandboxed off",
+        "--no-files",
+        "--no-sandbox",
+        "--retries",
+        "0",
+        "--id",
+        "refused",
+    ]);
+    // A worker without the secret leaves the job alone, and none may switch the sandbox off unless it is allowed.
+    let mut plain = home.command(["fleet", "worker", "--class", "default"]);
+    plain.env("TOKEN", "t0").env("OTHER", "o0");
+    let plain = Running::start(plain);
+    stage.wait_state(&refused, "failed");
+    assert_eq!(stage.show(&id)["state"], "queued");
+    end(plain, Signal::SIGTERM);
+    let mut command = home.command([
+        "fleet",
+        "worker",
+        "--until-empty",
+        "--secrets",
+        "TOKEN,OTHER",
+        "--allow-no-sandbox",
+    ]);
+    command.env("TOKEN", "t0").env("OTHER", "o0");
+    let mut worker = Running::start(command);
+    worker.close_stdin();
+    let output = worker.finish();
+    assert_eq!(output.code(), Some(0), "{output:?}");
+    let request = stage.last_request();
+    assert!(request.contains("[t0] []"), "{request}");
+    assert!(
+        request.contains("a command of a session can't do this"),
+        "{request}"
+    );
+    assert!(!stage.run(&["ls"]).contains("evil"));
+}
+
+/// Many jobs, several workers, and kills: the small form of `scripts/fleet-test`.
+#[test]
+fn no_job_is_lost_or_done_twice_while_workers_are_killed() {
+    let scenario = Scenario::new()
+        .keep_requests(false)
+        .responder(|_| Reply::text("done"));
+    let stage = Stage::of(BlockingServer::start(scenario).unwrap());
+    many_jobs(&stage, "2", |_| {});
+}
+
+/// Runs jobs while workers are killed, with another disturbance at each kill, and checks that nothing is lost.
+fn many_jobs(stage: &Stage, lease: &str, mut disturb: impl FnMut(usize)) {
+    const JOBS: usize = 24;
+    const WORKERS: usize = 3;
+    let jobs: String = (0..JOBS)
+        .map(|number| format!("{}\n", json!({"id": format!("job-{number}"), "prompt": format!("do {number}"), "retries": 3})))
+        .collect();
+    stage.home.write("jobs.jsonl", &jobs);
+    stage.submit(&["-f", "jobs.jsonl"]);
+    let start = || stage.worker(&["--lease", lease, "--slots", "2", "--until-empty"]);
+    let mut workers: Vec<Running> = (0..WORKERS).map(|_| start()).collect();
+    let done = || -> usize {
+        let queue = stage.queue.iter().map(String::as_str);
+        let words = ["fleet", "ls", "--json", "--state", "done"];
+        let output = stage.home.run(words.into_iter().chain(queue), "");
+        // Servers that choose a new leader don't answer.
+        let listed: Value = serde_json::from_str(&output.stdout).unwrap_or_default();
+        listed.as_array().map_or(0, Vec::len)
+    };
+    for kills in 1..=4 {
+        wait("progress", || done() >= kills * JOBS / 6);
+        end(workers.remove(0), Signal::SIGKILL);
+        disturb(kills);
+        workers.push(start());
+    }
+    wait("the end", || done() == JOBS);
+    for worker in workers {
+        end(worker, Signal::SIGTERM);
+    }
+    for number in 0..JOBS {
+        let id = format!("job-{number}");
+        let shown = stage.show(&id);
+        assert_eq!(shown["state"], "done", "{shown}");
+        let logs = stage.run(&["logs", &id]);
+        // A worker may be killed between its claim and its first record.
+        let begun = logs.matches("has it (claim").count() as u64;
+        assert!(
+            begun >= 1 && Some(begun) <= shown["epoch"].as_u64(),
+            "{logs}"
+        );
+        assert_eq!(logs.matches("\ndone\n").count(), 1, "{logs}");
+    }
+    for id in ["job-0", "job-11", "job-23"] {
+        stage.verify(id);
+    }
+    processes::assert_none_left(&stage.home);
+}
+
+/// Three NATS servers that form a cluster.
+#[cfg(feature = "fleet")]
+mod on_nats {
+    use super::*;
+    use std::net::TcpListener;
+    use std::process::Child;
+
+    struct Cluster {
+        folder: tempfile::TempDir,
+        ports: Vec<u16>,
+        nodes: Vec<Child>,
+    }
+
+    impl Cluster {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            // Bound together, so that all are different.
+            let listeners: Vec<TcpListener> = (0..6)
+                .map(|_| TcpListener::bind("127.0.0.1:0").unwrap())
+                .collect();
+            let port = |listener: &TcpListener| listener.local_addr().unwrap().port();
+            let ports: Vec<u16> = listeners.iter().map(port).collect();
+            drop(listeners);
+            let routes: Vec<String> = ports[3..]
+                .iter()
+                .map(|port| format!("nats://127.0.0.1:{port}"))
+                .collect();
+            for number in 0..3 {
+                let text = format!(
+                    "server_name: n{number}\nlisten: 127.0.0.1:{}\njetstream {{ store_dir: {}/n{number}, sync_interval: always }}\n\
+                     cluster {{ name: test, listen: 127.0.0.1:{}, routes: [ {} ] }}\n",
+                    ports[number],
+                    folder.path().display(),
+                    ports[number + 3],
+                    routes.join(", ")
+                );
+                std::fs::write(folder.path().join(format!("n{number}.conf")), text).unwrap();
+            }
+            let mut cluster = Self {
+                folder,
+                ports,
+                nodes: Vec::new(),
+            };
+            cluster.nodes = (0..3).map(|number| cluster.start(number)).collect();
+            cluster
+        }
+
+        fn start(&self, number: usize) -> Child {
+            let packages = std::env::var_os("LATHE_TEST_PACKAGES").map_or_else(
+                || lathe_testkit::workspace_root().join("target/test-packages"),
+                PathBuf::from,
+            );
+            let log =
+                std::fs::File::create(self.folder.path().join(format!("n{number}.log"))).unwrap();
+            Command::new(packages.join("nats/bin/nats-server"))
+                .arg("-c")
+                .arg(self.folder.path().join(format!("n{number}.conf")))
+                .stderr(log)
+                .spawn()
+                .expect("scripts/setup-tests installs nats-server")
+        }
+
+        fn kill(&mut self, number: usize) {
+            self.nodes[number].kill().unwrap();
+            self.nodes[number].wait().unwrap();
+            self.nodes[number] = self.start(number);
+        }
+
+        fn flags(&self) -> Vec<String> {
+            let urls: Vec<String> = self.ports[..3]
+                .iter()
+                .map(|port| format!("nats://127.0.0.1:{port}"))
+                .collect();
+            vec!["--nats".to_owned(), urls.join(",")]
+        }
+    }
+
+    impl Drop for Cluster {
+        fn drop(&mut self) {
+            for node in &mut self.nodes {
+                let _ = node.kill();
+                let _ = node.wait();
+            }
+        }
+    }
+
+    #[test]
+    fn no_job_is_lost_or_done_twice_while_workers_and_servers_are_killed() {
+        let scenario = Scenario::new()
+            .keep_requests(false)
+            .responder(|_| Reply::text("done"));
+        let mut stage = Stage::of(BlockingServer::start(scenario).unwrap());
+        let mut cluster = Cluster::new();
+        stage.queue = cluster.flags();
+        wait("the cluster", || {
+            let flags = stage.queue.iter().map(String::as_str);
+            let words = ["fleet", "doctor"].into_iter().chain(flags);
+            let output = stage.home.run(words, "");
+            output.stdout.contains("3 servers keep each stream")
+        });
+        // Longer than the servers need to choose a new leader.
+        many_jobs(&stage, "20", |kills| {
+            if kills == 2 {
+                cluster.kill(0);
+            }
+        });
+    }
+}
