@@ -8,7 +8,7 @@ use crate::repository::{ObjectKind, Repository};
 use crate::ruleset::RuleSet;
 use crate::sandbox::SandboxFacts;
 use crate::shell::{Expansion, Found, MadeLinks, Survey, Through};
-use lathe_protocol::permission::{PermissionMode, RuleSource, Subject};
+use lathe_protocol::permission::{Decision, PermissionMode, RuleSource, Subject};
 use lathe_shell::analysis::{Analysis, Obeys, PathKind, analyse};
 use lathe_shell::syntax::ShellKind;
 use serde_json::Value;
@@ -66,6 +66,8 @@ pub struct SpecialFiles {
     pub ignore: Option<IgnoreFile>,
     /// The project and the worktree of it that is worked in.
     pub twins: Option<Twins>,
+    /// The folder with the sockets of sessions, through which questions can be answered.
+    pub sockets: Option<PathBuf>,
 }
 
 /// Facts about the machine.
@@ -175,7 +177,7 @@ impl PermissionContext {
     /// Why a path is a secret, if it is one.
     #[must_use]
     pub fn secret(&self, path: &Path) -> Option<String> {
-        crate::protected::secret(path, &self.config_home).or_else(|| {
+        crate::protected::secret(path, self.own_places()).or_else(|| {
             let named = self
                 .files
                 .ignore
@@ -188,16 +190,34 @@ impl PermissionContext {
         })
     }
 
+    /// Whether a file is read without a question.
+    #[must_use]
+    pub fn reads_freely(&self, path: &Path) -> bool {
+        let subject = Subject::Read {
+            paths: vec![path.to_path_buf()],
+        };
+        let call = CallFacts {
+            tool_name: "Read",
+            aliases: &[],
+            input: &serde_json::json!({"file_path": path}),
+            subject: &subject,
+            read_only: true,
+            resolved: resolve(&subject, self),
+        };
+        matches!(crate::decide(&call, self), Decision::Allow { .. })
+    }
+
     /// Why a write needs confirmation whatever the rules say, if it does.
     pub(crate) fn protected(&self, path: &Path) -> Option<String> {
-        crate::protected::protected(
-            path,
-            OwnPlaces {
-                config_homes: [&self.config_home, &self.machine.config_home],
-                session_paths: &self.files.session_paths,
-            },
-        )
-        .filter(|_| !self.is_plan_file(path))
+        crate::protected::protected(path, self.own_places()).filter(|_| !self.is_plan_file(path))
+    }
+
+    fn own_places(&self) -> OwnPlaces<'_> {
+        OwnPlaces {
+            config_homes: [&self.config_home, &self.machine.config_home],
+            session_paths: &self.files.session_paths,
+            sockets: self.files.sockets.as_deref(),
+        }
     }
 
     pub(crate) fn is_plan_file(&self, path: &Path) -> bool {

@@ -6,15 +6,14 @@
 //! applies to the session, and the error says so.
 
 use crate::broad::is_too_broad;
-use crate::context::{CallFacts, PermissionContext};
+use crate::context::PermissionContext;
 use crate::files::{self, Toucher};
 use crate::limits::Outside;
 use crate::path::{ResolvedPath, fold, real_folder, resolve_path};
 use crate::rule::RuleError;
 use crate::ruleset::{Rule, RuleSet};
 use lathe_protocol::permission::{
-    Behavior, Decision, PermissionDenial, PermissionMode, PermissionUpdate, RuleSource, RuleValue,
-    Subject,
+    Behavior, PermissionDenial, PermissionMode, PermissionUpdate, RuleSource, RuleValue,
 };
 use lathe_settings::{Environment, Resolved, Variable};
 use parking_lot::Mutex;
@@ -428,19 +427,7 @@ impl Permissions {
     /// Whether a file is read without a question.
     #[must_use]
     pub fn reads_freely(&self, path: &Path) -> bool {
-        let context = self.snapshot();
-        let subject = Subject::Read {
-            paths: vec![path.to_path_buf()],
-        };
-        let call = CallFacts {
-            tool_name: "Read",
-            aliases: &[],
-            input: &serde_json::json!({"file_path": path}),
-            subject: &subject,
-            read_only: true,
-            resolved: crate::context::resolve(&subject, &context),
-        };
-        matches!(crate::decide(&call, &context), Decision::Allow { .. })
+        self.snapshot().reads_freely(path)
     }
 
     /// The rules that auto mode has set aside.

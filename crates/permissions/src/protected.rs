@@ -187,6 +187,24 @@ pub(crate) struct OwnPlaces<'a> {
     pub(crate) config_homes: [&'a Path; 2],
     /// Inside protected folders, and still the session's own to write: the plan, its notes.
     pub(crate) session_paths: &'a [PathBuf],
+    /// The folder with the sockets of sessions.
+    pub(crate) sockets: Option<&'a Path>,
+}
+
+/// Folders of the config home through which sessions are controlled: sockets, and the server's devices and keys.
+pub(crate) const CONTROL_FOLDERS: &[&str] = &["run", "server"];
+
+impl OwnPlaces<'_> {
+    /// Whether who can use a path could answer the questions of a session.
+    fn controls_sessions(&self, path: &Path) -> bool {
+        let below = |folder: &Path| crate::path::starts_with(path, folder, true);
+        self.sockets.is_some_and(below)
+            || self.config_homes.iter().any(|home| {
+                CONTROL_FOLDERS
+                    .iter()
+                    .any(|folder| below(&home.join(folder)))
+            })
+    }
 }
 
 /// The start-up files and places in a home folder, and what git reads there.
@@ -226,6 +244,9 @@ pub(crate) fn protected(path: &Path, own: OwnPlaces<'_>) -> Option<String> {
         return None;
     }
     let shown = path.display();
+    if own.controls_sessions(path) {
+        return Some(format!("`{shown}` controls sessions"));
+    }
     if own
         .config_homes
         .iter()
@@ -501,7 +522,7 @@ fn is_short_name(stem: &str) -> bool {
 }
 
 /// Why this path is a secret, if it is one.
-pub(crate) fn secret(path: &Path, config_home: &Path) -> Option<String> {
+pub(crate) fn secret(path: &Path, own: OwnPlaces<'_>) -> Option<String> {
     let names = names_of(path);
     let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
     let last = *names.last()?;
@@ -529,7 +550,14 @@ pub(crate) fn secret(path: &Path, config_home: &Path) -> Option<String> {
     if names.first() == Some(&"proc") && matches!(last, "environ" | "mem") {
         return Some(format!("`{shown}` shows what a process keeps in memory"));
     }
-    let own_credentials = crate::path::starts_with(path, config_home, true)
+    if own.controls_sessions(path) {
+        return Some(format!("`{shown}` controls sessions"));
+    }
+    let in_own_folder = own
+        .config_homes
+        .iter()
+        .any(|home| crate::path::starts_with(path, home, true));
+    let own_credentials = in_own_folder
         && ["credential", "token", "auth.json"]
             .iter()
             .any(|word| last.to_lowercase().contains(word));

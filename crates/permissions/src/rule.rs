@@ -77,6 +77,7 @@ const KNOWN_TOOLS: &[&str] = &[
     "LS",
     "LSP",
     "LSPEdit",
+    "ListAgents",
     "ListMcpResources",
     "Monitor",
     "MultiEdit",

@@ -80,6 +80,8 @@ pub fn context_of(
     let mut context = PermissionContext::new(&environment.cwd, &home, &places.config_home);
     context.project.clone_from(&places.project);
     context.trusted = trusted;
+    let sockets = lathe_settings::paths::socket_folder(environment);
+    context.files.sockets = Some(real_folder(&sockets));
     if let Some(path) = environment.variables.get("PATH") {
         context.set_search_path(path);
     }

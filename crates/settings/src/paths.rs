@@ -276,6 +276,16 @@ pub fn config_home(environment: &Environment) -> PathBuf {
     )
 }
 
+/// The folder with the sockets of the user's sessions: `$XDG_RUNTIME_DIR/lathe`, else `run` in the config home.
+#[must_use]
+pub fn socket_folder(environment: &Environment) -> PathBuf {
+    let runtime = environment.foreign("XDG_RUNTIME_DIR").map(Path::new);
+    match runtime.filter(|path| path.is_absolute() && path.is_dir()) {
+        Some(runtime) => runtime.join("lathe"),
+        None => config_home(environment).join("run"),
+    }
+}
+
 /// `~/.claude`, unless the config home is not `~/.lathe` or the environment switches it off.
 fn claude_home(environment: &Environment, config_home: &Path) -> Option<PathBuf> {
     let home = environment.home.as_ref()?;

@@ -208,13 +208,10 @@ impl Folder {
     /// The folder for an environment: `$XDG_RUNTIME_DIR/lathe`, else `run` in the config home. Nothing is made yet.
     #[must_use]
     pub fn of(environment: &Environment) -> Self {
-        let config_home = lathe_settings::paths::config_home(environment);
-        let runtime = environment.foreign("XDG_RUNTIME_DIR").map(Path::new);
-        let path = match runtime.filter(|path| path.is_absolute() && path.is_dir()) {
-            Some(runtime) => runtime.join("lathe"),
-            None => config_home.join("run"),
-        };
-        Self { path, config_home }
+        Self {
+            path: lathe_settings::paths::socket_folder(environment),
+            config_home: lathe_settings::paths::config_home(environment),
+        }
     }
 
     /// The path.

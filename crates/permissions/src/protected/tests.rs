@@ -2,13 +2,17 @@
 
 use super::*;
 
+fn own(session_paths: &[PathBuf]) -> OwnPlaces<'_> {
+    OwnPlaces {
+        config_homes: [Path::new("/h/.lathe"); 2],
+        session_paths,
+        sockets: Some(Path::new("/run/user/1/lathe")),
+    }
+}
+
 fn is_protected(path: &str) -> bool {
     let session_paths = [PathBuf::from("/h/.lathe/plans/p.md")];
-    let own = OwnPlaces {
-        config_homes: [Path::new("/h/.lathe"); 2],
-        session_paths: &session_paths,
-    };
-    protected(Path::new(path), own).is_some()
+    protected(Path::new(path), own(&session_paths)).is_some()
 }
 
 #[test]
@@ -44,6 +48,8 @@ fn writes_that_change_what_runs_are_protected() {
         "/h/.config/gcloud/x",
         "/h/.kube/config",
         "/h/.netrc",
+        "/run/user/1/lathe/3f2a9c01b7de.sock",
+        "/h/.lathe/server/devices.json",
         "/p/GIT~1/hooks",
         "/p/x::$DATA",
         "/p/x.",
@@ -80,7 +86,7 @@ fn ordinary_writes_are_not() {
 }
 
 fn is_secret(path: &str) -> bool {
-    secret(Path::new(path), Path::new("/h/.lathe")).is_some()
+    secret(Path::new(path), own(&[])).is_some()
 }
 
 #[test]
@@ -108,6 +114,10 @@ fn keys_passwords_and_profiles_are_secrets() {
         "/h/.netrc",
         "/h/.git-credentials",
         "/h/.lathe/credentials.json",
+        "/h/.lathe/server/devices.json",
+        "/h/.lathe/server/codes/x",
+        "/h/.lathe/run/3f2a9c01b7de.json",
+        "/run/user/1/lathe/3f2a9c01b7de.lock",
     ] {
         assert!(is_secret(path), "{path}");
     }

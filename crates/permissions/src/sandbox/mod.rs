@@ -132,15 +132,11 @@ pub fn policy(context: &PermissionContext) -> (SandboxPolicy, Vec<String>) {
     for place in protected::secret_places(&context.home) {
         push(&mut policy.hidden, real(&place));
     }
-    hide_own_credentials(&context.config_home, &mut policy);
+    hide_own_credentials(context, &mut policy);
     resolve(&files.deny_read)
         .into_iter()
         .for_each(|path| push(&mut policy.hidden, path));
-    policy.shown = resolve(&files.allow_read);
-    let shown = policy.shown.clone();
-    policy
-        .hidden
-        .retain(|hidden| !shown.iter().any(|path| hidden.starts_with(path)));
+    show(resolve(&files.allow_read), context, &mut policy);
     policy.caches = caches(&context.home, &policy);
     policy.visible = vec![
         real(&context.home),
@@ -234,16 +230,36 @@ fn hide_project_secrets(root: &Path, context: &PermissionContext, policy: &mut S
 }
 
 /// Hides files with credentials in Lathe's own folder.
-fn hide_own_credentials(config_home: &Path, policy: &mut SandboxPolicy) {
-    let Ok(entries) = std::fs::read_dir(config_home) else {
+fn hide_own_credentials(context: &PermissionContext, policy: &mut SandboxPolicy) {
+    let Ok(entries) = std::fs::read_dir(&context.config_home) else {
         return;
     };
     for entry in entries.flatten() {
         let path = entry.path();
-        if protected::secret(&path, config_home).is_some() {
+        if context.secret(&path).is_some() {
             push(&mut policy.hidden, real(&path));
         }
     }
+}
+
+/// Shows what settings name, but for the folders through which sessions are controlled: a command that reaches a
+/// session's socket or a server's token could answer its own questions.
+fn show(shown: Vec<PathBuf>, context: &PermissionContext, policy: &mut SandboxPolicy) {
+    policy
+        .hidden
+        .retain(|hidden| !shown.iter().any(|path| hidden.starts_with(path)));
+    policy.shown = shown;
+    for folder in control_folders(context) {
+        push(&mut policy.hidden, real(&folder));
+    }
+}
+
+/// The folders through which sessions are controlled.
+fn control_folders(context: &PermissionContext) -> impl Iterator<Item = PathBuf> {
+    let own = protected::CONTROL_FOLDERS.iter();
+    let own = own.map(|name| context.config_home.join(name));
+    own.chain(context.files.sockets.clone())
+        .filter(|path| path.is_dir())
 }
 
 /// The caches that are there, but for those in or around what is writable anyway.
@@ -351,7 +367,9 @@ mod tests {
             "project/.git/objects",
             "home/.ssh",
             "home/.cargo",
-            "home/.lathe",
+            "home/.lathe/server",
+            "home/.lathe/run",
+            "runtime/lathe",
             "project/sub",
         ] {
             std::fs::create_dir_all(base.join(name)).unwrap();
@@ -404,6 +422,26 @@ mod tests {
         assert!(hidden(home.join(".ssh/id")) && hidden(home.join(".netrc")));
         assert!(!hidden(project.join(".env.example")));
         assert_eq!(policy.caches, [home.join(".cargo")]);
+    }
+
+    #[test]
+    fn what_controls_sessions_is_hidden_whatever_settings_show() {
+        let (_folder, mut context) = place();
+        let runtime = context.home.with_file_name("runtime/lathe");
+        context.files.sockets = Some(runtime.clone());
+        let shown =
+            json!({"filesystem": {"allowRead": ["~/.lathe", "//"], "allowWrite": ["~/.lathe"]}});
+        for settings in [json!({}), shown] {
+            let policy = with(&context, settings);
+            for path in [
+                runtime.join("3f2a9c01b7de.sock"),
+                context.config_home.join("run/3f2a9c01b7de.sock"),
+                context.config_home.join("server/devices.json"),
+                context.config_home.join("server/codes/x"),
+            ] {
+                assert!(policy.check_read(&path).is_err(), "{}", path.display());
+            }
+        }
     }
 
     #[test]
