@@ -46,9 +46,9 @@ pub use session::events::EventStream;
 pub use session::observe::{BeginObserving, ObserveOptions, Observer};
 pub use session::{
     BesideError, Carried, ChangedFilesError, ContextHandle, EndReason, ExtensionsHandle, FlagError,
-    GoalHandle, HistoryHandle, ModelHandle, PermissionsHandle, PluginsHandle, Restart,
-    SessionHandle, SettingsHandle, SideQuestionsHandle, SwitchError, SwitchSource, TaskError,
-    TasksHandle, UnknownEffort, cost, events, ledger, plugins,
+    GoalHandle, HistoryHandle, MessageRefused, ModelHandle, PermissionsHandle, PluginsHandle,
+    Restart, SessionHandle, SessionMessage, SettingsHandle, SideQuestionsHandle, SwitchError,
+    SwitchSource, TaskError, TasksHandle, UnknownEffort, cost, events, ledger, plugins,
 };
 pub use skills::UnknownStyle;
 pub use turn::decide;

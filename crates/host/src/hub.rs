@@ -1,5 +1,6 @@
 //! The hub of a session: its mirror, its clients, and requests to its face.
 
+use crate::facts::{Facts, HubError};
 use crate::mirror::Mirror;
 use crate::outbox::{Line, Outbox};
 use crate::past::{self, Past};
@@ -13,33 +14,17 @@ use lathe_settings::Environment;
 use lathe_wire::frame::event_line;
 use lathe_wire::peer::Standing;
 use lathe_wire::{
-    ClaimError, ClientInfo, ClientKind, Folder, FolderError, Hello, HostFrame, HostId, HostInfo,
-    Nak, NakCode, OpId, QueuedPrompt, Registration, Size, WireOp,
+    ClaimError, ClientInfo, ClientKind, Folder, Hello, HostFrame, HostId, HostInfo, Nak, NakCode,
+    OpId, QueuedPrompt, Registration, Size, WireOp,
 };
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::{Notify, mpsc};
 
 /// How many clients there may be.
 const CLIENTS: usize = 256;
-
-/// Why a session can't be reached from elsewhere.
-#[derive(Debug, thiserror::Error)]
-pub enum HubError {
-    /// The folder of sockets.
-    #[error(transparent)]
-    Folder(#[from] FolderError),
-    /// The id.
-    #[error(transparent)]
-    Claim(#[from] ClaimError),
-    /// The socket.
-    #[error("the session's socket can't be made: {0}")]
-    Socket(#[from] io::Error),
-}
 
 /// A request of a client to the face.
 #[derive(Debug)]
@@ -105,22 +90,13 @@ impl Done {
     }
 }
 
-/// Facts of a face about its session.
-#[derive(Debug, Clone)]
-pub struct Facts {
-    /// The session.
-    pub session_id: SessionId,
-    /// Its name.
-    pub title: Option<String>,
-    /// Its working folder.
-    pub folder: PathBuf,
-}
-
 struct Client {
     info: ClientInfo,
     outbox: Arc<Outbox>,
     /// The size of a terminal.
     size: Option<Size>,
+    /// The session that another session is, whatever it says about itself.
+    sender: Option<(SessionId, Option<String>)>,
 }
 
 struct State {
@@ -308,8 +284,9 @@ impl Hub {
         self.shared.folder.prepare()?;
         let wanted = wanted.unwrap_or_else(|| HostId::of(SessionId::random()));
         let registration = match self.shared.folder.claim(&wanted) {
-            // A session that was left by /clear elsewhere may still have given its id to that process.
-            Err(ClaimError::Taken(_)) => {
+            // A session that was left by /clear elsewhere may still have given its id to that process. One that is
+            // open there is not opened here.
+            Err(ClaimError::Taken(_)) if !self.is_open_elsewhere(&wanted) => {
                 let other = HostId::of(SessionId::random());
                 self.shared.folder.claim(&other)?
             }
@@ -327,6 +304,15 @@ impl Hub {
         lathe_spawn::task(crate::serve::accept(self.clone(), listener));
         lathe_spawn::task(publish(self.clone()));
         Ok(id)
+    }
+
+    /// Whether another process has this session under an id.
+    fn is_open_elsewhere(&self, id: &HostId) -> bool {
+        let own = self.shared.state.lock();
+        let own = own.info.as_ref().map(|info| info.session_id);
+        let other = self.shared.folder.read(id).map(|info| info.session_id);
+        // Without a description the other process is about to begin.
+        other.is_none() || other == own
     }
 
     /// The id, once the session is reachable.
@@ -445,6 +431,10 @@ impl Hub {
 impl Hub {
     /// Takes a client in. Gives its number and what it is sent; `None` if there are too many.
     pub(crate) fn join(&self, hello: &Hello, standing: Standing) -> Option<(u64, Arc<Outbox>)> {
+        let sender = match standing {
+            Standing::User => None,
+            Standing::Session(pid) => self.sender(pid),
+        };
         let mut state = self.shared.state.lock();
         if state.clients.len() >= CLIENTS {
             return None;
@@ -454,7 +444,7 @@ impl Hub {
         let outbox = Arc::new(Outbox::default());
         let kind = match standing {
             Standing::User => hello.kind,
-            Standing::Session => ClientKind::Session,
+            Standing::Session(_) => ClientKind::Session,
         };
         let size = hello.size.filter(|_| kind == ClientKind::Terminal);
         let client = Client {
@@ -464,6 +454,7 @@ impl Hub {
             },
             outbox: outbox.clone(),
             size,
+            sender,
         };
         state.clients.insert(number, client);
         if state.ring.is_none() {
@@ -484,6 +475,13 @@ impl Hub {
         let _ = self.shared.requests.send(Request::Clients);
         self.shared.changed.notify_one();
         Some((number, outbox))
+    }
+
+    /// The session of a process.
+    fn sender(&self, pid: i32) -> Option<(SessionId, Option<String>)> {
+        let hosts = self.shared.folder.all_hosts().unwrap_or_default();
+        let host = hosts.into_iter().find(|host| host.pid == pid)?;
+        Some((host.session_id, host.title))
     }
 
     pub(crate) fn part(&self, number: u64) {
@@ -537,6 +535,15 @@ impl Hub {
         };
         let by = by.unwrap_or_else(|| client.info.client.clone());
         let is_session = client.info.kind == ClientKind::Session;
+        let op = match (op, &client.sender) {
+            (WireOp::Message { text, .. }, Some((from, name))) => WireOp::Message {
+                from: *from,
+                name: name.clone(),
+                text,
+            },
+            (op, _) => op,
+        };
+        let is_known_sender = client.sender.is_some();
         match state.ops.begin(id, number) {
             Begun::New => {}
             Begun::Waiting => return,
@@ -554,7 +561,8 @@ impl Hub {
             _ => false,
         };
         drop(state);
-        if is_session != matches!(op, WireOp::Message { .. }) {
+        let is_message = matches!(op, WireOp::Message { .. });
+        if is_session != is_message || is_message != is_known_sender {
             done.refuse(
                 NakCode::Refused,
                 "sessions exchange messages, and nobody else sends those",

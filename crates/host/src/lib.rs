@@ -6,6 +6,7 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | `facts` | facts about a session |
 //! | `mirror` | the state of a session as its events tell it, and the frames of events |
 //! | `ring` | the last events, and the last operations |
 //! | `outbox` | the lines that wait for one client |
@@ -16,6 +17,7 @@
 //! Start with [`Hub::new`] and [`Hub::listen`].
 #![forbid(unsafe_code)]
 
+mod facts;
 mod hub;
 mod mirror;
 mod outbox;
@@ -23,4 +25,5 @@ pub mod past;
 mod ring;
 mod serve;
 
-pub use hub::{Done, Facts, Hub, HubError, Request};
+pub use facts::{Facts, HubError};
+pub use hub::{Done, Hub, Request};

@@ -73,6 +73,11 @@ pub trait SessionHost: Send + Sync {
     /// All agents of the session, oldest first.
     fn agents(&self) -> Vec<AgentTask>;
 
+    /// The user's other sessions on this machine.
+    fn other_sessions(&self) -> Vec<OtherSession> {
+        Vec::new()
+    }
+
     /// The output of an agent since the last call.
     fn agent_output(&self, id: &str) -> String;
 
@@ -287,6 +292,29 @@ impl AgentStatus {
             Self::Failed => "failed",
             Self::Killed => "killed",
         }
+    }
+}
+
+/// Another session of the user on this machine.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct OtherSession {
+    /// Its id.
+    pub id: String,
+    /// Its name.
+    pub name: Option<String>,
+    /// Its working folder.
+    pub folder: PathBuf,
+    /// Its activity, in words.
+    pub state: String,
+}
+
+impl OtherSession {
+    /// One line about it.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let name = self.name.as_ref().map(|name| format!(" ({name})"));
+        let (name, folder) = (name.unwrap_or_default(), self.folder.display());
+        format!("session:{}{name}: {}, in {folder}", self.id, self.state)
     }
 }
 

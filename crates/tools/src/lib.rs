@@ -29,6 +29,7 @@ pub mod glob;
 pub mod grep;
 pub mod host;
 pub mod input;
+pub mod list_agents;
 pub mod lsp;
 pub mod lsp_edit;
 pub mod mcp_resources;

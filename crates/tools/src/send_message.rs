@@ -17,7 +17,7 @@ pub struct SendMessage;
 /// To whom, and what.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Input {
-    /// The agent's id or name; "*" is all.
+    /// The agent's id or name; "*" is all; "session:<name>" another session of the user.
     to: String,
     /// The message.
     message: String,

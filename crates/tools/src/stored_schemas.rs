@@ -46,6 +46,7 @@ mod tests {
             line::<crate::edit::Edit>(),
             line::<crate::glob::Glob>(),
             line::<crate::grep::Grep>(),
+            line::<crate::list_agents::ListAgents>(),
             line::<crate::lsp::Lsp>(),
             line::<crate::lsp_edit::LspEdit>(),
             line::<crate::mcp_resources::ListMcpResources>(),

@@ -22,8 +22,8 @@ pub struct Peer {
 pub enum Standing {
     /// A program of the user.
     User,
-    /// Another session.
-    Session,
+    /// Another session, by its process.
+    Session(i32),
 }
 
 /// Why a peer is refused.
@@ -112,7 +112,7 @@ pub fn judge_by(
     }
     let pid = peer.pid.ok_or(Refused::Invisible)?;
     if hosts.contains(&pid) {
-        return Ok(Standing::Session);
+        return Ok(Standing::Session(pid));
     }
     if processes.is_marked(pid) {
         return Err(Refused::Marked { pid });
@@ -172,7 +172,7 @@ mod tests {
         let rows = [
             (1000, Some(60), Ok(Standing::User)),
             (1000, Some(50), Ok(Standing::User)),
-            (1000, Some(10), Ok(Standing::Session)),
+            (1000, Some(10), Ok(Standing::Session(10))),
             (1000, Some(5), Ok(Standing::User)),
             (1000, Some(99), Ok(Standing::User)),
             (1000, Some(70), Ok(Standing::User)),

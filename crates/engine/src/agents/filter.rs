@@ -27,7 +27,7 @@ pub(crate) const FORBIDDEN: [&str; 8] = [
 ];
 
 /// Tools of a background agent.
-const IN_BACKGROUND: [&str; 26] = [
+const IN_BACKGROUND: [&str; 27] = [
     "Agent",
     "Bash",
     "BashInput",
@@ -36,6 +36,7 @@ const IN_BACKGROUND: [&str; 26] = [
     "Grep",
     "LSP",
     "LSPEdit",
+    "ListAgents",
     "ListMcpResources",
     "MultiEdit",
     "NotebookEdit",

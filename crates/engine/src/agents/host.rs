@@ -11,8 +11,8 @@ use futures::future::BoxFuture;
 use lathe_protocol::permission::PermissionMode;
 use lathe_tools::agent;
 use lathe_tools::host::{
-    AgentOrder, AgentReport, AgentTask, MonitorOrder, PlanModeError, PlanState, SessionHost,
-    TaskChange, WorkflowOrder, WorkflowStarted, WorktreeMove, WorktreeWish,
+    AgentOrder, AgentReport, AgentTask, MonitorOrder, OtherSession, PlanModeError, PlanState,
+    SessionHost, TaskChange, WorkflowOrder, WorkflowStarted, WorktreeMove, WorktreeWish,
 };
 use lathe_tools::schedule::Schedule;
 use lathe_tools::task_store::Task;
@@ -110,6 +110,11 @@ impl SessionHost for Host {
             .map(|shared| shared.session.agents.all());
         let all = all.unwrap_or_default();
         all.iter().map(|entry| entry.view()).collect()
+    }
+
+    fn other_sessions(&self) -> Vec<OtherSession> {
+        let shared = self.shared.upgrade();
+        shared.map_or_else(Vec::new, |shared| crate::session::messages::others(&shared))
     }
 
     fn agent_output(&self, id: &str) -> String {

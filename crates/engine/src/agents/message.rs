@@ -23,6 +23,9 @@ pub(super) async fn send_message(
     message: &str,
     call: &CallContext,
 ) -> Result<String, ToolError> {
+    if let Some(session) = to.strip_prefix("session:") {
+        return crate::session::messages::send(shared, session.trim(), message).await;
+    }
     if to == MAIN {
         return to_main(shared, message);
     }

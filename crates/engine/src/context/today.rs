@@ -1,43 +1,11 @@
 //! Today's date where the user is.
-//!
-//! The time zone is read from the one file that describes it. A library that knows all zones by name
-//! looks at hundreds of files first, which is a good part of a start.
 
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
-use std::path::Path;
+use lathe_tools::schedule::zone;
 
-/// Where the system keeps its zones, by name.
-const ZONES: &str = "/usr/share/zoneinfo";
-/// The system's own zone.
-const LOCAL: &str = "/etc/localtime";
-
-/// The date, as `2026-01-31`. `zone` is what `TZ` says, `folder` what `TZDIR` says.
-pub(crate) fn date(now: Timestamp, zone: Option<&str>, folder: Option<&str>) -> String {
-    now.to_zoned(self::zone(zone, folder)).date().to_string()
-}
-
-/// The zone where the user is, from what `TZ` and `TZDIR` say.
-pub(crate) fn zone(zone: Option<&str>, folder: Option<&str>) -> TimeZone {
-    let zone = match zone {
-        None => read(Path::new(LOCAL)),
-        Some(zone) => named(zone, Path::new(folder.unwrap_or(ZONES))),
-    };
-    zone.unwrap_or(TimeZone::UTC)
-}
-
-/// A zone as `TZ` names it: a zone's name, a file, or rules in short.
-fn named(zone: &str, folder: &Path) -> Option<TimeZone> {
-    let name = zone.strip_prefix(':').unwrap_or(zone);
-    if name.is_empty() {
-        return None;
-    }
-    // Joining a path that begins at the root gives that path.
-    read(&folder.join(name)).or_else(|| TimeZone::posix(name).ok())
-}
-
-fn read(path: &Path) -> Option<TimeZone> {
-    TimeZone::tzif("", &std::fs::read(path).ok()?).ok()
+/// The date, as `2026-01-31`. `time_zone` is what `TZ` says, `folder` what `TZDIR` says.
+pub(crate) fn date(now: Timestamp, time_zone: Option<&str>, folder: Option<&str>) -> String {
+    now.to_zoned(zone(time_zone, folder)).date().to_string()
 }
 
 #[cfg(test)]

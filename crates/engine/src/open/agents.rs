@@ -21,6 +21,7 @@ use lathe_tools::agent::Agent;
 use lathe_tools::ask_user_question::AskUserQuestion;
 use lathe_tools::config::Config;
 use lathe_tools::cron::{CronCreate, CronDelete, CronList};
+use lathe_tools::list_agents::ListAgents;
 use lathe_tools::monitor::Monitor;
 use lathe_tools::plan_mode::{EnterPlanMode, ExitPlanMode};
 use lathe_tools::report_findings::ReportFindings;
@@ -140,6 +141,7 @@ pub(crate) fn add_tools(
 ) {
     registry.add(agent_tool(catalog, None));
     registry.add(SendMessage);
+    registry.add(ListAgents);
     let html = environment.get(Variable::QuestionPreviewFormat) == Some("html");
     registry.add(AskUserQuestion::new(html));
     registry.add(EnterPlanMode);

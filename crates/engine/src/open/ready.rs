@@ -486,6 +486,7 @@ fn session(equipped: &Equipped, agents: Arc<AgentCatalog>, betas: &[String]) -> 
         background: Arc::default(),
         mcp_servers: RwLock::default(),
         tool_aliases: options.tools.aliases.clone(),
+        senders: crate::session::messages::Senders::default(),
         init: SessionInit {
             api_key_source: equipped.key_source.clone(),
             output_style: output_style.unwrap_or_else(|| "default".into()),

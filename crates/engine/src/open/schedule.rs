@@ -1,14 +1,9 @@
 //! The scheduled prompts of a session that is being opened.
 
 use super::loaded::Loaded;
-use crate::context::today;
-use lathe_session::paths::file_stem_of;
 use lathe_settings::Source;
-use lathe_tools::schedule::{Clock, JobsFile, Schedule, SystemClock};
+use lathe_tools::schedule::{Clock, JobsFile, Schedule, SystemClock, zone};
 use std::sync::Arc;
-
-/// Characters of a project's folder in the name of its locks.
-const MOST_OF_NAME: usize = 200;
 
 /// Scheduled prompts.
 #[derive(Debug, Clone, Default)]
@@ -33,18 +28,17 @@ impl std::fmt::Debug for SessionClock {
 pub(super) fn schedule(loaded: &Loaded) -> Arc<Schedule> {
     let places = &loaded.places;
     let options = &loaded.options.schedule;
-    let file = loaded.trust.covers(Source::Project).then(|| {
-        let name = file_stem_of(&places.project.display().to_string(), MOST_OF_NAME);
-        let locks = places.config_home.join("schedules").join(name);
-        JobsFile::new(&places.project, locks)
-    });
+    let file = loaded
+        .trust
+        .covers(Source::Project)
+        .then(|| JobsFile::of_project(&places.project, &places.config_home));
     let clock: Arc<dyn Clock> = match &options.clock {
         Some(SessionClock(clock)) => clock.clone(),
         None => Arc::new(SystemClock),
     };
     let variables = &places.environment.variables;
     let variable = |name: &str| variables.get(name).map(String::as_str);
-    let zone = today::zone(variable("TZ"), variable("TZDIR"));
+    let zone = zone(variable("TZ"), variable("TZDIR"));
     let fires = options.fires || loaded.options.interactive;
     Arc::new(Schedule::new(file, clock, zone, fires))
 }

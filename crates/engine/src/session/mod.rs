@@ -11,6 +11,7 @@ pub mod events;
 pub(crate) mod handles;
 pub mod ledger;
 pub(crate) mod live;
+pub(crate) mod messages;
 pub(crate) mod monitors;
 pub mod observe;
 pub mod plugins;
@@ -25,6 +26,7 @@ pub use handles::{
     SwitchError, SwitchSource, TaskError, TasksHandle, UnknownEffort,
 };
 pub use live::FlagError;
+pub use messages::{MessageRefused, SessionMessage};
 pub use restart::{Carried, Restart};
 pub(crate) use services::{Session, SessionSettings};
 
@@ -262,6 +264,14 @@ impl SessionHandle {
     pub fn answer_elicitation(&self, id: &RequestId, reply: ElicitationReply, by: &str) -> bool {
         let elicitations = &self.shared.integrations.mcp.elicitations;
         elicitations.answer_as(id, reply, by)
+    }
+
+    /// Takes a message of another session of this user, or asks the user about it first.
+    ///
+    /// # Errors
+    /// If the setting, or the user's answer, refuses it.
+    pub fn receive_message(&self, message: SessionMessage) -> Result<(), MessageRefused> {
+        messages::receive(&self.shared, message)
     }
 
     /// Withdraws every open question: nobody can answer any more.

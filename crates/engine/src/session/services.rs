@@ -31,6 +31,8 @@ pub(crate) struct Session {
     pub(crate) mcp_servers: RwLock<Vec<Value>>,
     /// Names under which the model may call tools.
     pub(crate) tool_aliases: BTreeMap<String, String>,
+    /// Other sessions that wrote to this one.
+    pub(crate) senders: crate::session::messages::Senders,
     /// The unchanging part of what faces get at the start of a turn.
     pub(crate) init: SessionInit,
 }

@@ -3,7 +3,6 @@
 //! Short waits are the recovery's. A limit whose end is known and further away ends the turn, unless someone agrees to
 //! wait: the user who is asked, or settings. Where nobody watches, the turn waits by itself, up to six hours.
 
-use crate::context::today;
 use crate::conversation::questions::{Answer, Answerer, HookMay};
 use crate::conversation::{Conversation, ConversationShared, RunningTurn};
 use jiff::{SignedDuration, Timestamp};
@@ -163,7 +162,7 @@ fn words(wait: Duration) -> String {
 fn local_time(shared: &ConversationShared, at: Timestamp) -> String {
     let variables = &shared.tools.environment.variables;
     let variable = |name: &str| variables.get(name).map(String::as_str);
-    let zone = today::zone(variable("TZ"), variable("TZDIR"));
+    let zone = lathe_tools::schedule::zone(variable("TZ"), variable("TZDIR"));
     at.to_zoned(zone).strftime("%H:%M").to_string()
 }
 

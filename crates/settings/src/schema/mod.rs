@@ -31,7 +31,8 @@ pub use tables::{
 
 pub use telemetry::TelemetrySettings;
 pub use updates::{AutoUpdates, UpdateChannel};
-pub use work::{BaseRef, BudgetSettings, OnTerminalClose, WaitForLimits, WorktreeSettings};
+pub use work::{BaseRef, BudgetSettings, OnTerminalClose, SessionMessages};
+pub use work::{WaitForLimits, WorktreeSettings};
 
 use crate::environment::Variable;
 use crate::paths::Environment;
@@ -250,8 +251,7 @@ pub struct Settings {
     /// `--max-budget-usd` overrides it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_budget_usd: Option<f64>,
-    /// The most tokens that a session may use, input and output together; `--max-session-tokens`
-    /// overrides it.
+    /// The most tokens that a session may use, input and output together; `--max-session-tokens` overrides it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_session_tokens: Option<u64>,
     /// Whether files are saved before they change, so that a turn can be undone (default true).
@@ -263,11 +263,13 @@ pub struct Settings {
     /// Whether a session whose terminal is closed during a turn continues in the background: `keep` (default) or `end`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_terminal_close: Option<OnTerminalClose>,
+    /// Whether messages of your other sessions are taken: `accept`, `refuse`, or `ask` the first time (default).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_messages: Option<SessionMessages>,
     /// Whether long output is shown in full.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verbose: Option<bool>,
-    /// The terminal asks whether to continue each time this many dollars have been spent
-    /// (default 5; 0 never asks).
+    /// The terminal asks whether to continue each time this many dollars have been spent (default 5; 0 never asks).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_threshold_usd: Option<f64>,
     /// Whether hints are shown while waiting (default true).

@@ -30,6 +30,18 @@ pub enum OnTerminalClose {
     End,
 }
 
+/// Whether messages of the user's other sessions are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SessionMessages {
+    /// They are.
+    Accept,
+    /// The user is asked when a session writes for the first time.
+    Ask,
+    /// They are not.
+    Refuse,
+}
+
 /// Whether a turn waits for a limit of the provider to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

@@ -2,10 +2,14 @@
 //! each change, the other by the session that fires the jobs.
 
 use super::{Job, ScheduleError};
+use lathe_session::paths::file_stem_of;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::path::{Path, PathBuf};
+
+/// Characters of a project's folder in the name of its locks.
+const MOST_OF_NAME: usize = 200;
 
 /// The file of the jobs.
 #[derive(Debug)]
@@ -36,6 +40,13 @@ impl JobsFile {
             locks,
             lead: Mutex::new(None),
         }
+    }
+
+    /// The jobs of a project, with its locks in the configuration folder.
+    #[must_use]
+    pub fn of_project(project: &Path, config_home: &Path) -> Self {
+        let name = file_stem_of(&project.display().to_string(), MOST_OF_NAME);
+        Self::new(project, config_home.join("schedules").join(name))
     }
 
     fn failed(&self, source: std::io::Error) -> ScheduleError {
@@ -103,6 +114,13 @@ impl JobsFile {
             *lead = Some(file);
         }
         lead.is_some()
+    }
+
+    /// Whether some session fires the jobs, this one or another.
+    #[must_use]
+    pub fn is_led(&self) -> bool {
+        let lock = File::open(self.locks.join("lead.lock"));
+        self.leads() || lock.is_ok_and(|lock| lock.try_lock_shared().is_err())
     }
 
     /// Whether this session fires the jobs.

@@ -2,16 +2,18 @@
 //!
 //! [`Schedule`] keeps the jobs. Those of the session live in memory; durable ones live in
 //! `.lathe/scheduled_tasks.json` of the project and are fired by the one session that holds the project's scheduler
-//! lock. Before a durable job fires, the file names the record that its prompt becomes; a session that finds such a
+//! lock; where none does, `lathe serve` starts one for a job that is due ([`is_waiting`]). Before a durable job fires, the file names the record that its prompt becomes; a session that finds such a
 //! note looks for that record, so that a fire is neither lost nor doubled when a process is killed.
 
 mod expression;
 mod job;
 mod jobs_file;
+mod zone;
 
 pub use expression::{CronError, CronExpression};
 pub use job::{Firing, Job, When};
 pub use jobs_file::JobsFile;
+pub use zone::zone;
 
 use futures::future::BoxFuture;
 use jiff::tz::TimeZone;
@@ -371,6 +373,25 @@ impl Schedule {
         let waiting = jobs.filter(|job| job.firing.is_none() && (leads || !job.durable));
         waiting.filter_map(|job| job.next(&self.zone)).min()
     }
+}
+
+/// Whether a session is needed for the durable jobs of a project: one is due, or began to fire in a process that is
+/// gone, and no session has the scheduler lock. With it, when the next one is due.
+///
+/// # Errors
+/// When the file can't be read.
+pub fn is_waiting(
+    file: &JobsFile,
+    now: Timestamp,
+    zone: &TimeZone,
+) -> Result<(bool, Option<Timestamp>), ScheduleError> {
+    let jobs = file.read()?;
+    if jobs.is_empty() || file.is_led() {
+        return Ok((false, None));
+    }
+    let next = jobs.iter().filter_map(|job| job.next(zone)).min();
+    let began = jobs.iter().any(|job| job.firing.is_some());
+    Ok((began || next.is_some_and(|next| next <= now), next))
 }
 
 /// Notes that a job has fired; one that fires once is gone.

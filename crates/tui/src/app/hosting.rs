@@ -3,9 +3,9 @@
 use crate::app::{App, Leave};
 use crate::commands;
 use crate::terminal;
-use lathe_engine::SwitchSource;
+use lathe_engine::{SessionMessage, SwitchSource};
 use lathe_extensions::CommandAction;
-use lathe_host::{Done, Facts, Hub, Request};
+use lathe_host::{Done, Facts, Hub, HubError, Request};
 use lathe_process::stub::Link;
 use lathe_process::{Console, TerminalSize};
 use lathe_protocol::event::SessionState;
@@ -13,7 +13,7 @@ use lathe_protocol::ids::RecordId;
 use lathe_protocol::op::{Op, Prompt};
 use lathe_protocol::record::MessageRecord;
 use lathe_settings::Variable;
-use lathe_wire::{NakCode, OpId, QueuedPrompt, WireOp};
+use lathe_wire::{ClaimError, NakCode, OpId, QueuedPrompt, WireOp};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
@@ -87,7 +87,7 @@ enum StaysHere {
     #[error("its terminal can't be left")]
     NoStub,
     #[error(transparent)]
-    Hub(#[from] lathe_host::HubError),
+    Hub(#[from] HubError),
     #[error("no other terminal can be made: {0}")]
     Console(#[from] std::io::Error),
 }
@@ -118,7 +118,8 @@ pub(crate) fn opened(app: &mut App, records: &[MessageRecord]) {
     let id = match listening {
         Ok(id) => id,
         Err(error) => {
-            if hosting.background {
+            let is_taken = matches!(error, HubError::Claim(ClaimError::Taken(_)));
+            if hosting.background || is_taken {
                 app.exit.failure = Some(error.to_string());
                 app.exit.leave = Some(Leave::Failed);
             } else {
@@ -316,8 +317,12 @@ fn operation(app: &mut App, op: WireOp, id: OpId, by: &str, done: Done) {
             commands::rename::set_title(app, title.trim());
             done.ok();
         }
-        WireOp::Message { .. } => {
-            done.refuse(NakCode::Refused, "this session takes no messages");
+        WireOp::Message { from, name, text } => {
+            let message = SessionMessage { from, name, text };
+            match session.receive_message(message) {
+                Ok(()) => done.ok(),
+                Err(why) => done.refuse(NakCode::Refused, why.to_string()),
+            }
         }
         WireOp::Stop => {
             app.remark(format!("{by} ended the session"));
