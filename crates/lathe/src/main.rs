@@ -123,6 +123,7 @@ fn run_command(arguments: Arguments) -> Outcome {
         Command::Browser(browser) => in_runtime(commands::browser::run(environment()?, browser)),
         Command::Import(import) => commands::import::run(environment()?, &import),
         Command::Serve(serve) => in_runtime(commands::serve::serve(environment()?, serve)),
+        Command::Relay(relay) => in_runtime(commands::relay::relay(environment()?, relay)),
         Command::Web(web) => commands::serve::web(environment()?, &web),
         Command::Devices(devices) => commands::serve::devices(environment()?, devices),
         Command::Teleport(teleport) => commands::teleport::run(environment()?, teleport.command),

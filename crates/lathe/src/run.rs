@@ -15,7 +15,9 @@ use lathe_process::{Console, TerminalSize};
 use lathe_protocol::content::Content;
 use lathe_protocol::frame::{FrameOptions, SessionStateFrames};
 use lathe_protocol::op::Prompt;
+use lathe_settings::trust_store::TrustStore;
 use lathe_settings::{Environment, Variable};
+use lathe_tools::schedule::JobsFile;
 use lathe_tui::{Announce, Hosting};
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
@@ -29,6 +31,14 @@ pub(crate) fn output_never_blocks(arguments: &SessionArguments) -> bool {
         OutputFormat::Json => true,
         OutputFormat::Text => output.print && !output.verbose,
     }
+}
+
+/// Whether the project has durable jobs, which a session without a prompt waits for.
+fn has_scheduled_prompts(environment: &Environment) -> bool {
+    let places = lathe_settings::Places::new(environment.clone());
+    let jobs = JobsFile::of_project(&places.project, &places.config_home).read();
+    let is_trusted = TrustStore::new(&places).is_trusted(&places.project);
+    is_trusted && jobs.is_ok_and(|jobs| !jobs.is_empty())
 }
 
 /// Where a session is drawn.
@@ -61,9 +71,12 @@ impl Place {
             if arguments.prompt.is_none()
                 && arguments.session.resume.is_none()
                 && !arguments.session.continue_session
+                && !has_scheduled_prompts(environment)
             {
                 return Err(
-                    CliError::usage("--bg needs a prompt, or a session to resume")
+                    CliError::usage(
+                        "--bg needs a prompt, a session to resume, or durable scheduled prompts in this project",
+                    )
                         .hint("lathe --bg \"fix the failing test\""),
                 );
             }

@@ -124,6 +124,8 @@ let token = sessionStorage.getItem('token') || '';
 let scope = sessionStorage.getItem('scope') || 'view';
 const rank = { view: 0, prompt: 1, approve: 2, admin: 3 };
 const may = wanted => rank[scope] >= rank[wanted];
+// The relay, where the page comes from one.
+let remote = null;
 let entries = [], folders = [], current = null, searching = '';
 const history = JSON.parse(sessionStorage.getItem('history') || '[]');
 let historyAt = history.length, draft = '';
@@ -132,7 +134,7 @@ let files = [];
 async function api(path, options = {}) {
   const headers = { Authorization: 'Bearer ' + token, ...options.headers };
   if (options.json !== undefined) { headers['Content-Type'] = 'application/json'; options.body = JSON.stringify(options.json); options.method = 'POST'; }
-  const response = await fetch(path, { ...options, headers, credentials: 'omit' });
+  const response = remote ? await remote.fetch(path, options) : await fetch(path, { ...options, headers, credentials: 'omit' });
   const body = await response.json().catch(() => ({}));
   if (response.status === 401) lock();
   if (!response.ok) throw Object.assign(new Error(body.detail || response.statusText), { status: response.status, body });
@@ -174,6 +176,12 @@ $('search').addEventListener('input', () => {
   }, 200);
 });
 
+function wire(session) {
+  const address = new URL('/v1/wire', location.href);
+  address.protocol = address.protocol.replace('http', 'ws');
+  address.searchParams.set('session', session);
+  return new WebSocket(address, ['lathe.v1', 'lathe.token.' + token]);
+}
 // --- One session ---
 class Session {
   constructor(entry) {
@@ -182,10 +190,7 @@ class Session {
   connect() {
     if (this.closed || this.socket) return;
     clearTimeout(this.timer); this.timer = 0;
-    const address = new URL('/v1/wire', location.href);
-    address.protocol = address.protocol.replace('http', 'ws');
-    address.searchParams.set('session', this.id);
-    const socket = this.socket = new WebSocket(address, ['lathe.v1', 'lathe.token.' + token]);
+    const socket = this.socket = remote ? remote.socket(this.id) : wire(this.id);
     socket.onopen = () => {
       socket.send(JSON.stringify({ hello: { v: 1, client: 'page', kind: 'page', ...(this.cursor && { after: this.cursor }) } }));
       for (const frame of this.unsent.values()) socket.send(frame);
@@ -502,11 +507,49 @@ $('start-form').addEventListener('submit', async event => {
   } catch (error) { alert(clean(error.message)); }
 });
 // --- Start ---
-const wake = () => { if (!document.hidden) { refresh(); if (current && !current.socket && current.timer) { current.pause = 0; current.connect(); } } };
+const wake = () => { if (!document.hidden) { remote?.wake(); refresh(); if (current && !current.socket && current.timer) { current.pause = 0; current.connect(); } } };
 addEventListener('online', wake);
 document.addEventListener('visibilitychange', wake);
+// Reaches the machine through the relay that served this page; a new device shows digits until it is admitted.
+function relayed(given) {
+  const kept = JSON.parse(sessionStorage.getItem('relay') || 'null');
+  const place = given.get('r') ? { room: given.get('r'), key: given.get('k'), pairing: given.get('p'), secret: given.get('s') } : kept;
+  if (!place) return null;
+  return new Promise(resolve => {
+    remote = new LatheRelay(place, {
+      digits: digits => { $('digits').textContent = digits.slice(0, 3) + ' ' + digits.slice(3); if (!$('pairing').open) $('pairing').showModal(); },
+      welcome: (welcome, place) => {
+        if ($('pairing').open) $('pairing').close();
+        token = place.token; scope = welcome.scope;
+        sessionStorage.setItem('relay', JSON.stringify(place)); sessionStorage.setItem('scope', scope);
+        resolve(true);
+      },
+      refused: why => { if ($('pairing').open) $('pairing').close(); note(clean(why)); lock(); resolve(false); },
+      tampered: () => note('The relay changed something on the way; it was not taken.'),
+    });
+  });
+}
+// A link of a push message: shows its question, and answers it once.
+async function answerLink(code) {
+  const post = path => fetch(path, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify({ code }), credentials: 'omit' }).then(async response => { const body = await response.json(); if (!response.ok) throw new Error(body.detail); return body; });
+  const say = text => { $('link-text').textContent = clean(text); };
+  $('link').showModal();
+  try {
+    const found = await post('/v1/links');
+    say(found.question);
+    $('link-use').textContent = found.allow ? 'Allow' : 'Deny';
+    $('link-use').hidden = false;
+    $('link-use').onclick = async () => { $('link-use').hidden = true; try { await post('/v1/links/use'); say(found.allow ? 'Allowed.' : 'Denied.'); } catch (error) { say(error.message); } };
+  } catch (error) { say(error.message); }
+}
 async function begin() {
   const given = new URLSearchParams(location.hash.slice(1));
+  if (given.get('r')) window.history.replaceState(null, '', '/');
+  if (await relayed(given) === false) return;
+  if (given.get('a')) {
+    window.history.replaceState(null, '', '/');
+    return answerLink(given.get('a'));
+  }
   if (given.get('c')) {
     window.history.replaceState(null, '', '/');
     try {

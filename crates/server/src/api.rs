@@ -178,6 +178,50 @@ pub struct Diff {
     pub diff: String,
 }
 
+/// A link of a push message.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LinkUse {
+    /// The secret of the link.
+    pub code: String,
+}
+
+/// The question of a link.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct LinkView {
+    /// The question.
+    pub question: String,
+    /// Whether the link says yes.
+    pub allow: bool,
+}
+
+/// A file or a folder of a session.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FileView {
+    /// Its path.
+    pub path: PathBuf,
+    /// The text of a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// The content of a file that is no text, as base64.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base64: Option<String>,
+    /// The entries of a folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub entries: Option<Vec<FolderEntry>>,
+}
+
+/// An entry of a folder.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FolderEntry {
+    /// Its name.
+    pub name: String,
+    /// Whether it is a folder.
+    pub folder: bool,
+}
+
 /// A route: method, path, scope, summary, and the types of its body and answer.
 type Route = (
     &'static str,
@@ -197,6 +241,22 @@ const ROUTES: &[Route] = &[
         "Exchange a code for a token, once",
         Some("Pairing"),
         Some("Paired"),
+    ),
+    (
+        "post",
+        "/v1/links",
+        "none",
+        "The question of a push message's link",
+        Some("LinkUse"),
+        Some("LinkView"),
+    ),
+    (
+        "post",
+        "/v1/links/use",
+        "none",
+        "Answer the question of a link, once",
+        Some("LinkUse"),
+        Some("LinkView"),
     ),
     (
         "get",
@@ -237,6 +297,14 @@ const ROUTES: &[Route] = &[
         "Uncommitted changes",
         None,
         Some("Diff"),
+    ),
+    (
+        "get",
+        "/v1/sessions/{id}/files",
+        "view",
+        "A file or folder (`path`) that the session may read without a question",
+        None,
+        Some("FileView"),
     ),
     (
         "get",
@@ -305,6 +373,9 @@ pub fn openapi() -> Value {
     generator.subschema_for::<Paired>();
     generator.subschema_for::<Records>();
     generator.subschema_for::<Diff>();
+    generator.subschema_for::<FileView>();
+    generator.subschema_for::<LinkUse>();
+    generator.subschema_for::<LinkView>();
     let schemas = generator.take_definitions(true);
     let reference = |name: &str| json!({"$ref": format!("#/components/schemas/{name}")});
     let content = |name: &str| json!({"application/json": {"schema": reference(name)}});

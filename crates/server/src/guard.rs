@@ -23,14 +23,9 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// The loopback addresses of a port, and the name of a proxy in front, if there is one.
+    /// Those with these `Host` headers.
     #[must_use]
-    pub fn new(port: u16, proxy: Option<&str>) -> Self {
-        let mut hosts: Vec<String> = ["127.0.0.1", "localhost"]
-            .iter()
-            .map(|name| format!("{name}:{port}"))
-            .collect();
-        hosts.extend(proxy.map(str::to_lowercase));
+    pub fn new(hosts: Vec<String>) -> Self {
         Self { hosts }
     }
 
@@ -125,7 +120,10 @@ fn check_method(method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), P
 /// True for the files of the page, which anyone may read.
 #[must_use]
 pub fn is_page(path: &str) -> bool {
-    matches!(path, "/" | "/app.js" | "/app.css" | "/icon.svg")
+    matches!(
+        path,
+        "/" | "/app.js" | "/relay.js" | "/app.css" | "/icon.svg"
+    )
 }
 
 /// The token of a request: a bearer token, or the subprotocol of a WebSocket. Never the address.
@@ -217,12 +215,12 @@ mod tests {
         }
         let method = Method::from_bytes(method.as_bytes()).unwrap();
         let uri: Uri = path.parse().unwrap();
-        match check(
-            &Addresses::new(4077, Some("box.example")),
-            &method,
-            &uri,
-            &map,
-        ) {
+        let listen = crate::listen::Listen {
+            proxy: Some("box.example".to_owned()),
+            ..crate::listen::Listen::default()
+        };
+        let hosts = listen.hosts(4077);
+        match check(&Addresses::new(hosts), &method, &uri, &map) {
             Ok(()) => 200,
             Err(problem) => problem.status,
         }

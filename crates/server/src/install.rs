@@ -13,27 +13,31 @@ pub struct Service {
     pub commands: Vec<String>,
 }
 
-/// The service of this system.
+/// The service of this system; `arguments` are those of `lathe serve`.
 #[must_use]
-pub fn service(home: &Path, config_home: &Path, program: &Path, port: u16) -> Service {
+pub fn service(home: &Path, config_home: &Path, program: &Path, arguments: &[String]) -> Service {
     if cfg!(target_os = "macos") {
-        launchd(home, config_home, program, port)
+        launchd(home, config_home, program, arguments)
     } else {
-        systemd(home, config_home, program, port)
+        systemd(home, config_home, program, arguments)
     }
 }
 
 /// A systemd user unit.
 #[must_use]
-pub fn systemd(home: &Path, config_home: &Path, program: &Path, port: u16) -> Service {
+pub fn systemd(home: &Path, config_home: &Path, program: &Path, arguments: &[String]) -> Service {
     // Quoted as systemd reads it; a percent sign begins a specifier.
     let quoted = |text: &str| {
         let text = text.replace('\\', "\\\\").replace('"', "\\\"");
         format!("\"{}\"", text.replace('%', "%%"))
     };
     let config = quoted(&format!("LATHE_CONFIG_DIR={}", config_home.display()));
+    let words: String = arguments
+        .iter()
+        .map(|word| format!(" {}", quoted(word)))
+        .collect();
     let text = format!(
-        "[Unit]\nDescription=Lathe: the door to sessions\n\n[Service]\nExecStart={} serve --port {port}\n\
+        "[Unit]\nDescription=Lathe: the door to sessions\n\n[Service]\nExecStart={} serve{words}\n\
          Environment={}\nRestart=on-failure\nUMask=0077\nNoNewPrivileges=true\n\n[Install]\nWantedBy=default.target\n",
         quoted(&program.to_string_lossy()),
         config,
@@ -50,22 +54,19 @@ pub fn systemd(home: &Path, config_home: &Path, program: &Path, port: u16) -> Se
 
 /// A launchd agent.
 #[must_use]
-pub fn launchd(home: &Path, config_home: &Path, program: &Path, port: u16) -> Service {
+pub fn launchd(home: &Path, config_home: &Path, program: &Path, arguments: &[String]) -> Service {
     let escaped = |text: &str| {
         text.replace('&', "&amp;")
             .replace('<', "&lt;")
             .replace('>', "&gt;")
     };
     let word = |text: &str| format!("    <string>{}</string>\n", escaped(text));
-    let words: String = [
-        program.to_string_lossy().as_ref(),
-        "serve",
-        "--port",
-        &port.to_string(),
-    ]
-    .iter()
-    .map(|text| word(text))
-    .collect();
+    let program = program.to_string_lossy();
+    let words: String = [program.as_ref(), "serve"]
+        .into_iter()
+        .chain(arguments.iter().map(String::as_str))
+        .map(word)
+        .collect();
     let text = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE plist PUBLIC \"-//Apple//DTD PLIST 1.0//EN\" \
          \"http://www.apple.com/DTDs/PropertyList-1.0.dtd\">\n<plist version=\"1.0\">\n<dict>\n  <key>Label</key>\n  \
@@ -91,10 +92,11 @@ mod tests {
     #[test]
     fn names_with_special_characters_stay_names() {
         let (home, config) = (Path::new("/home/a"), Path::new("/home/a/100% \"mine\""));
-        let unit = systemd(home, config, Path::new("/opt/my lathe"), 4077);
+        let arguments = ["--port", "4077"].map(str::to_owned);
+        let unit = systemd(home, config, Path::new("/opt/my lathe"), &arguments);
         assert!(
             unit.text
-                .contains("ExecStart=\"/opt/my lathe\" serve --port 4077\n"),
+                .contains("ExecStart=\"/opt/my lathe\" serve \"--port\" \"4077\"\n"),
             "{}",
             unit.text
         );
@@ -104,7 +106,12 @@ mod tests {
             "{}",
             unit.text
         );
-        let agent = launchd(home, Path::new("/a & <b>"), Path::new("/opt/lathe"), 4077);
+        let agent = launchd(
+            home,
+            Path::new("/a & <b>"),
+            Path::new("/opt/lathe"),
+            &arguments,
+        );
         assert!(
             agent.text.contains("<string>/a &amp; &lt;b&gt;</string>"),
             "{}",

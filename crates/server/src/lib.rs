@@ -10,14 +10,21 @@
 pub mod api;
 pub mod devices;
 pub mod events;
+mod files;
 pub mod guard;
 pub mod install;
+pub mod listen;
+pub mod notify;
 mod problem;
+pub mod relay;
 mod routes;
 pub mod rules;
+mod schedules;
 pub mod serve;
 mod socket;
+mod start;
 
 pub use devices::{Device, DeviceScope, Devices};
+pub use listen::{Listen, TlsFiles};
 pub use problem::Problem;
 pub use serve::{Options, ServeError, Server, running};

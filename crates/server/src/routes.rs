@@ -1,7 +1,7 @@
 //! The routes.
 
 use crate::api::{
-    Answer, Diff, NewSession, OpDone, OpRequest, Paired, Pairing, Records, SessionEntry,
+    Answer, Diff, LinkUse, NewSession, OpDone, OpRequest, Paired, Pairing, Records, SessionEntry,
     SessionList, Started, Uploaded,
 };
 use crate::devices::{Device, DeviceScope};
@@ -17,7 +17,6 @@ use lathe_session::{Scope, SessionInfo};
 use lathe_wire::{Client, ClientKind, Hello, HostInfo, NakCode, OpError, OpId, WireOp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,8 +29,6 @@ pub(crate) const CSP: &str = "default-src 'none'; script-src 'self'; style-src '
 const LISTED: usize = 100;
 /// How many records one answer has at most.
 const MOST_RECORDS: usize = 200;
-/// How long the start of a session may take.
-const START_LIMIT: Duration = Duration::from_secs(60);
 /// The longest diff that is shown.
 const LONGEST_DIFF: usize = 2 * 1024 * 1024;
 
@@ -45,6 +42,10 @@ pub(crate) fn page(path: &str) -> Result<Response<Body>, Problem> {
         "/app.js" => (
             "text/javascript; charset=utf-8",
             include_str!("../page/app.js"),
+        ),
+        "/relay.js" => (
+            "text/javascript; charset=utf-8",
+            include_str!("../page/relay.js"),
         ),
         "/app.css" => ("text/css; charset=utf-8", include_str!("../page/app.css")),
         "/icon.svg" => ("image/svg+xml", include_str!("../page/icon.svg")),
@@ -93,6 +94,22 @@ pub(crate) fn pair(shared: &Shared, body: &[u8]) -> Result<Response<Body>, Probl
         scope,
         name: device.name,
     }))
+}
+
+/// Looks at a link of a push message, or uses it.
+pub(crate) async fn link(
+    shared: &Shared,
+    path: &str,
+    body: &[u8],
+) -> Result<Response<Body>, Problem> {
+    let wanted: LinkUse = parse(body)?;
+    let view = shared.links.view(&wanted.code)?;
+    match path {
+        "/v1/links" => {}
+        "/v1/links/use" => crate::notify::answer(shared, &wanted).await?,
+        _ => return Err(Problem::not_found("such address")),
+    }
+    Ok(json(&view))
 }
 
 fn need(device: &Device, scope: DeviceScope) -> Result<(), Problem> {
@@ -147,6 +164,15 @@ pub(crate) async fn route(
         ["v1", "sessions", id, "diff"] if get => {
             let (shared, id) = (Arc::clone(shared), (*id).to_owned());
             Ok(json(&blocking(move || shared.diff(&id)).await?))
+        }
+        ["v1", "sessions", id, "files"] if get => {
+            let path = parameter(&head.uri, "path").unwrap_or_default();
+            let (shared, id) = (Arc::clone(shared), (*id).to_owned());
+            let read = move || {
+                let folder = shared.entry(&id)?.folder.unwrap_or_default();
+                crate::files::read(&shared.options.environment, &folder, &path)
+            };
+            Ok(json(&blocking(read).await?))
         }
         ["v1", "sessions", id, "events"] if get => {
             let host = shared.host(id)?;
@@ -209,32 +235,21 @@ async fn start(shared: &Arc<Shared>, request: &NewSession) -> Result<Started, Pr
             "sessions are started in folders that had one before; start the first one there in a terminal",
         ));
     };
-    let mut command = lathe_process::Command::new(&shared.options.program)
-        .directory(&folder)
-        .arguments(["--bg", "--output-format", "json"]);
+    let mut arguments = Vec::new();
     if let Some(id) = &request.resume {
         let id: SessionId = id
             .parse()
             .map_err(|_| Problem::bad("resume is not an id"))?;
-        command = command.arguments(["--resume".to_owned(), id.to_string()]);
+        arguments.extend(["--resume".to_owned(), id.to_string()]);
     }
     if request.worktree {
-        command = command.argument("--worktree");
+        arguments.push("--worktree".to_owned());
     }
-    let command = command.arguments(["--", &request.prompt]);
-    let finished = lathe_process::run(lathe_process::Job::new(command, START_LIMIT))
-        .await
-        .map_err(|error| Problem::failed(&error))?;
-    let answer: Value = serde_json::from_str(finished.stdout.trim()).unwrap_or_default();
-    match answer["session_id"].as_str() {
-        Some(session) => Ok(Started {
-            session: session.to_owned(),
-        }),
-        None => Err(Problem::new(
-            StatusCode::BAD_GATEWAY,
-            format!("the session did not start: {}", finished.stderr.trim()),
-        )),
-    }
+    arguments.extend(["--".to_owned(), request.prompt.clone()]);
+    let started = crate::start::in_background(&shared.options, &folder, &arguments).await;
+    started
+        .map(|session| Started { session })
+        .map_err(|error| Problem::new(StatusCode::BAD_GATEWAY, error.to_string()))
 }
 
 impl Shared {
@@ -383,14 +398,25 @@ impl Shared {
         device: &Device,
     ) -> Result<OpDone, Problem> {
         self.permit(device, &op)?;
+        self.ask_session(session, id, op, &device.name).await
+    }
+
+    /// Does an operation at a session, for somebody who may ask for it.
+    pub(crate) async fn ask_session(
+        &self,
+        session: &str,
+        id: Option<OpId>,
+        op: WireOp,
+        by: &str,
+    ) -> Result<OpDone, Problem> {
         let host = self.host(session)?;
         let id = id.unwrap_or_else(OpId::new_v4);
-        let hello = Hello::new(&device.name, ClientKind::Page);
+        let hello = Hello::new(by, ClientKind::Page);
         let mut client = Client::connect(&self.options.folder, &host.id, hello)
             .await
             .map_err(|error| Problem::failed(&error))?;
         let sender = client.sender();
-        let request = sender.request_as(id, op, Some(device.name.clone()));
+        let request = sender.request_as(id, op, Some(by.to_owned()));
         tokio::pin!(request);
         let result = loop {
             tokio::select! {

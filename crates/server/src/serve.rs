@@ -2,24 +2,29 @@
 
 use crate::devices::Devices;
 use crate::guard::{self, Addresses};
+use crate::listen::Listen;
 use crate::problem::{Body, Problem};
+use crate::relay::pairing::Pairings;
 use crate::routes;
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
-use hyper::service::service_fn;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use lathe_session::SessionStore;
+use lathe_settings::Environment;
 use lathe_wire::Folder;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 /// How long a client has for the head of a request, and for its body.
@@ -37,12 +42,14 @@ const STRANGERS: usize = 200;
 /// How a server runs.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The port on 127.0.0.1; 0 is any free one.
-    pub port: u16,
-    /// The host name of a proxy in front that ends TLS.
-    pub proxy: Option<String>,
+    /// Where it listens.
+    pub listen: Listen,
+    /// The relay through which devices elsewhere reach it, as `wss://host`.
+    pub relay: Option<String>,
     /// Whether devices with the scope admin may widen permissions.
     pub allow_widening: bool,
+    /// The environment, by which projects are found.
+    pub environment: Environment,
     /// The configuration folder.
     pub config_home: PathBuf,
     /// The sockets of sessions.
@@ -55,15 +62,48 @@ pub struct Options {
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The port is taken.
-    #[error("cannot listen on 127.0.0.1:{port}: {source}; choose another with --port")]
+    #[error("cannot listen on {address}: {source}; choose another port with --port")]
     Listen {
-        /// The port.
-        port: u16,
+        /// The address.
+        address: SocketAddr,
         /// The system's error.
         source: std::io::Error,
     },
+    /// Tokens and conversations would cross a network in plain text.
+    #[error(
+        "{address} can be reached from other machines, and without TLS everything would be readable on the way; give --tls-cert and --tls-key, name a proxy that ends TLS with --proxy, or listen on 127.0.0.1"
+    )]
+    PlainText {
+        /// The address.
+        address: IpAddr,
+    },
+    /// No host name leads to it.
+    #[error(
+        "{address} stands for every address of this machine; say with --name under which host name devices reach it"
+    )]
+    NoName {
+        /// The address.
+        address: IpAddr,
+    },
+    /// The certificate or its key.
+    #[error("{} can't be used for TLS: {reason}", path.display())]
+    Tls {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The address of the relay.
+    #[error("{relay:?} is no address of a relay: use wss://HOST (ws:// only on this machine)")]
+    Relay {
+        /// The address.
+        relay: String,
+    },
+    /// The host's place at the relay.
+    #[error(transparent)]
+    Pairing(#[from] crate::relay::pairing::PairingError),
     /// Another server serves this configuration.
-    #[error("another `lathe serve` runs for this configuration folder{}", address.as_ref().map_or_else(String::new, |address| format!(" at http://{address}")))]
+    #[error("another `lathe serve` runs for this configuration folder{}", address.as_ref().map_or_else(String::new, |address| format!(" at {address}")))]
     Running {
         /// Its address.
         address: Option<String>,
@@ -87,6 +127,7 @@ pub(crate) struct Shared {
     pub(crate) addresses: Addresses,
     pub(crate) devices: Devices,
     pub(crate) store: SessionStore,
+    pub(crate) links: crate::notify::Links,
     strangers: Mutex<VecDeque<(u64, CancellationToken)>>,
     next: std::sync::atomic::AtomicU64,
 }
@@ -94,6 +135,7 @@ pub(crate) struct Shared {
 /// A server that listens. Dropping it ends it.
 pub struct Server {
     address: SocketAddr,
+    url: String,
     stop: CancellationToken,
     /// Held as long as the server runs.
     _lock: std::fs::File,
@@ -108,7 +150,7 @@ impl std::fmt::Debug for Server {
     }
 }
 
-/// The address of the server that runs for a configuration folder, if one does.
+/// The beginning of links to the server that runs for a configuration folder, if one does.
 #[must_use]
 pub fn running(config_home: &std::path::Path) -> Option<String> {
     let folder = Devices::new(config_home).folder().to_owned();
@@ -126,6 +168,8 @@ impl Server {
     /// # Errors
     /// If it can't listen, or another one runs.
     pub async fn start(options: Options) -> Result<Self, ServeError> {
+        options.listen.check()?;
+        let tls = options.listen.acceptor()?;
         let devices = Devices::new(&options.config_home);
         let folder = devices.folder().to_owned();
         lathe_session::paths::create_private_folder(&folder)?;
@@ -143,27 +187,44 @@ impl Server {
                 address: running(&options.config_home),
             });
         }
-        let port = options.port;
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
-            .await
-            .map_err(|source| ServeError::Listen { port, source })?;
-        let address = listener
-            .local_addr()
-            .map_err(|source| ServeError::Listen { port, source })?;
+        let address = SocketAddr::new(options.listen.address, options.listen.port);
+        let failed = |source| ServeError::Listen { address, source };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let url = options.listen.url(address.port());
         let state = folder.join("address");
-        lathe_session::paths::write_private_file(&state, address.to_string().as_bytes())?;
+        lathe_session::paths::write_private_file(&state, url.as_bytes())?;
+        let station = match &options.relay {
+            Some(relay) => {
+                check_relay(relay)?;
+                Some(Pairings::new(&folder).station(relay)?)
+            }
+            None => None,
+        };
         let shared = Arc::new(Shared {
-            addresses: Addresses::new(address.port(), options.proxy.as_deref()),
+            addresses: Addresses::new(options.listen.hosts(address.port())),
             store: SessionStore::new(&options.config_home),
             devices,
+            links: crate::notify::Links::default(),
             options,
             strangers: Mutex::default(),
             next: std::sync::atomic::AtomicU64::new(0),
         });
         let stop = CancellationToken::new();
-        lathe_spawn::task(accept(listener, shared, stop.clone()));
+        lathe_spawn::task(crate::schedules::watch(
+            shared.options.clone(),
+            stop.clone(),
+        ));
+        let telling = crate::notify::watch(Arc::clone(&shared), url.clone(), stop.clone());
+        lathe_spawn::task(telling);
+        if let Some(station) = station {
+            let remote = crate::relay::host::run(Arc::clone(&shared), station, stop.clone());
+            lathe_spawn::task(remote);
+        }
+        lathe_spawn::task(accept(listener, tls, shared, stop.clone()));
         Ok(Self {
             address,
+            url,
             stop,
             _lock: lock,
             state,
@@ -175,6 +236,12 @@ impl Server {
     pub fn address(&self) -> SocketAddr {
         self.address
     }
+
+    /// The beginning of links to it.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
 }
 
 impl Drop for Server {
@@ -184,7 +251,31 @@ impl Drop for Server {
     }
 }
 
-async fn accept(listener: TcpListener, shared: Arc<Shared>, stop: CancellationToken) {
+/// Refuses a relay that would be reached in plain text: it would see the proof of the room.
+fn check_relay(relay: &str) -> Result<(), ServeError> {
+    let wrong = || ServeError::Relay {
+        relay: relay.to_owned(),
+    };
+    let url = url::Url::parse(relay).map_err(|_| wrong())?;
+    let is_here = match url.host() {
+        Some(url::Host::Domain(name)) => name == "localhost",
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    };
+    match url.scheme() {
+        "wss" if url.has_host() => Ok(()),
+        "ws" if is_here => Ok(()),
+        _ => Err(wrong()),
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    shared: Arc<Shared>,
+    stop: CancellationToken,
+) {
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -193,7 +284,12 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, stop: CancellationTo
         match accepted {
             Ok((stream, _)) => {
                 let (shared, stop) = (Arc::clone(&shared), stop.child_token());
-                drop(lathe_spawn::task(connection(stream, shared, stop)));
+                drop(lathe_spawn::task(connection(
+                    stream,
+                    tls.clone(),
+                    shared,
+                    stop,
+                )));
             }
             // Out of descriptors: others are about to be closed.
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
@@ -201,24 +297,54 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, stop: CancellationTo
     }
 }
 
-async fn connection(stream: TcpStream, shared: Arc<Shared>, stop: CancellationToken) {
+async fn connection(
+    stream: TcpStream,
+    tls: Option<TlsAcceptor>,
+    shared: Arc<Shared>,
+    stop: CancellationToken,
+) {
     let number = shared.meet(stop.clone());
     let service = {
-        let shared = Arc::clone(&shared);
-        let stop = stop.clone();
+        let (shared, stop) = (Arc::clone(&shared), stop.clone());
         service_fn(move |request| answer(request, Arc::clone(&shared), number, stop.clone()))
     };
+    tokio::select! {
+        () = speak(stream, tls, service) => {}
+        () = stop.cancelled() => {}
+    }
+    shared.trust(number);
+}
+
+/// Speaks HTTP on a connection, with TLS if there is any.
+pub(crate) async fn speak<S>(stream: TcpStream, tls: Option<TlsAcceptor>, service: S)
+where
+    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Send,
+    S::Future: Send,
+{
+    match tls {
+        None => exchange(stream, service).await,
+        // Who doesn't finish the handshake is not waited for.
+        Some(tls) => {
+            if let Ok(Ok(stream)) = tokio::time::timeout(HEAD_LIMIT, tls.accept(stream)).await {
+                exchange(stream, service).await;
+            }
+        }
+    }
+}
+
+async fn exchange<S>(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, service: S)
+where
+    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible> + Send,
+    S::Future: Send,
+{
     let serving = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_LIMIT)
         .max_buf_size(LARGEST_HEAD)
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
-    tokio::select! {
-        _ = serving => {}
-        () = stop.cancelled() => {}
-    }
-    shared.trust(number);
+    // A connection that broke needs no reason.
+    let _ = serving.await;
 }
 
 impl Shared {
@@ -247,10 +373,15 @@ async fn answer(
     stop: CancellationToken,
 ) -> Result<Response<Body>, Infallible> {
     let is_page = guard::is_page(request.uri().path());
-    let mut response = match handle(request, &shared, number, stop).await {
+    let response = match handle(request, &shared, number, stop).await {
         Ok(response) => response,
         Err(problem) => problem.into_response(),
     };
+    Ok(with_headers(response, is_page))
+}
+
+/// The headers that every response has.
+pub(crate) fn with_headers(mut response: Response<Body>, is_page: bool) -> Response<Body> {
     let headers = response.headers_mut();
     for (name, value) in [
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -272,7 +403,7 @@ async fn answer(
         let value = if is_page { "no-cache" } else { "no-store" };
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(value));
     }
-    Ok(response)
+    response
 }
 
 async fn handle(
@@ -289,6 +420,9 @@ async fn handle(
     let path = head.uri.path().to_owned();
     if path == "/v1/pair" && head.method == http::Method::POST {
         return routes::pair(shared, &read(body, LARGEST_JSON).await?);
+    }
+    if path.starts_with("/v1/links") && head.method == http::Method::POST {
+        return routes::link(shared, &path, &read(body, LARGEST_JSON).await?).await;
     }
     let token = guard::token(&head.headers).map(str::to_owned);
     let device = match token {

@@ -4,7 +4,7 @@ use crate::devices::Device;
 use crate::guard::{self, PROTOCOL};
 use crate::problem::{Body, Problem, full};
 use crate::serve::Shared;
-use futures::{SinkExt as _, StreamExt as _};
+use futures::{Sink, SinkExt as _, Stream, StreamExt as _};
 use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode, header};
 use hyper::upgrade::OnUpgrade;
@@ -13,9 +13,9 @@ use lathe_wire::{Client, ClientFrame, ClientKind, Hello, HostFrame, HostId, Nak,
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_util::sync::CancellationToken;
 
 /// The largest frame of a client.
@@ -23,9 +23,10 @@ const LARGEST: usize = 8 * 1024 * 1024;
 /// How long a client has for its first frame.
 const HELLO_LIMIT: Duration = Duration::from_secs(10);
 
-type Socket = WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>;
+/// A WebSocket of a client.
+pub(crate) type Socket = WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>;
 
-/// Answers the handshake of a WebSocket.
+/// Answers the handshake of a WebSocket to a session.
 pub(crate) fn upgrade(
     shared: &Arc<Shared>,
     head: &Parts,
@@ -33,39 +34,76 @@ pub(crate) fn upgrade(
     device: Device,
     stop: CancellationToken,
 ) -> Result<Response<Body>, Problem> {
-    let key = head.headers.get(header::SEC_WEBSOCKET_KEY);
+    check(head, PROTOCOL)?;
+    let wanted = crate::routes::parameter(&head.uri, "session")
+        .ok_or_else(|| Problem::bad("the parameter session is missing"))?;
+    let host = shared.host(&wanted)?;
+    let shared = Arc::clone(shared);
+    accept(head, upgrade, PROTOCOL, LARGEST, move |socket| async move {
+        let (out, lines) = socket.split();
+        let lines = lines
+            .take_while(|message| {
+                let open = matches!(message, Ok(message) if !message.is_close());
+                std::future::ready(open)
+            })
+            .filter_map(|message| {
+                let text = match message {
+                    Ok(Message::Text(text)) => Some(text.as_str().to_owned()),
+                    _ => None,
+                };
+                std::future::ready(text)
+            });
+        let out = out.with(|line: String| std::future::ready(Ok::<_, Error>(Message::text(line))));
+        tokio::select! {
+            () = bridge(lines, out, &shared, &host.id, &device) => {}
+            () = stop.cancelled() => {}
+        }
+    })
+}
+
+fn no_socket() -> Problem {
+    let status = StatusCode::UPGRADE_REQUIRED;
+    Problem::new(status, "this is the address of a WebSocket")
+}
+
+/// Whether a request is the handshake of a WebSocket; gives its key.
+fn check<'a>(head: &'a Parts, protocol: &str) -> Result<&'a HeaderValue, Problem> {
     let wants = head
         .headers
         .get(header::UPGRADE)
         .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"));
-    let (Some(key), Some(upgrade), true) = (key, upgrade, wants) else {
-        return Err(Problem::new(
-            StatusCode::UPGRADE_REQUIRED,
-            "this is the address of a WebSocket",
-        ));
-    };
-    if !guard::protocols(&head.headers).any(|word| word == PROTOCOL) {
+    let key = head.headers.get(header::SEC_WEBSOCKET_KEY);
+    let key = key.filter(|_| wants).ok_or_else(no_socket)?;
+    if !guard::protocols(&head.headers).any(|word| word == protocol) {
         return Err(Problem::bad(format!(
-            "the subprotocol {PROTOCOL} is missing"
+            "the subprotocol {protocol} is missing"
         )));
     }
-    let wanted = crate::routes::parameter(&head.uri, "session")
-        .ok_or_else(|| Problem::bad("the parameter session is missing"))?;
-    let host = shared.host(&wanted)?;
+    Ok(key)
+}
+
+/// Answers the handshake of a WebSocket, and hands it on once it is open.
+pub(crate) fn accept<F>(
+    head: &Parts,
+    upgrade: Option<OnUpgrade>,
+    protocol: &'static str,
+    largest: usize,
+    serve: impl FnOnce(Socket) -> F + Send + 'static,
+) -> Result<Response<Body>, Problem>
+where
+    F: Future<Output = ()> + Send,
+{
+    let key = check(head, protocol)?;
+    let upgrade = upgrade.ok_or_else(no_socket)?;
     let accept = derive_accept_key(key.as_bytes());
-    let shared = Arc::clone(shared);
     drop(lathe_spawn::task(async move {
         let Ok(upgraded) = upgrade.await else { return };
         let config = WebSocketConfig::default()
-            .max_message_size(Some(LARGEST))
-            .max_frame_size(Some(LARGEST));
-        let socket =
-            WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, Some(config))
-                .await;
-        tokio::select! {
-            () = bridge(socket, &shared, &host.id, &device) => {}
-            () = stop.cancelled() => {}
-        }
+            .max_message_size(Some(largest))
+            .max_frame_size(Some(largest));
+        let upgraded = TokioIo::new(upgraded);
+        let socket = WebSocketStream::from_raw_socket(upgraded, Role::Server, Some(config)).await;
+        serve(socket).await;
     }));
     let mut response = Response::new(full(""));
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
@@ -74,7 +112,7 @@ pub(crate) fn upgrade(
     headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
     headers.insert(
         header::SEC_WEBSOCKET_PROTOCOL,
-        HeaderValue::from_static(PROTOCOL),
+        HeaderValue::from_static(protocol),
     );
     if let Ok(accept) = HeaderValue::from_str(&accept) {
         headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
@@ -82,18 +120,21 @@ pub(crate) fn upgrade(
     Ok(response)
 }
 
-fn text(frame: &HostFrame) -> Message {
-    Message::text(
-        String::from_utf8_lossy(&frame.to_line())
-            .trim_end()
-            .to_owned(),
-    )
+fn line(frame: &HostFrame) -> String {
+    let line = frame.to_line();
+    String::from_utf8_lossy(&line).trim_end().to_owned()
 }
 
-/// Passes frames between a browser and a session until either goes away.
-async fn bridge(mut socket: Socket, shared: &Shared, id: &HostId, device: &Device) {
-    let after = match tokio::time::timeout(HELLO_LIMIT, socket.next()).await {
-        Ok(Some(Ok(Message::Text(line)))) => match ClientFrame::parse(line.as_bytes()) {
+/// Passes frames between a device and a session until either goes away.
+pub(crate) async fn bridge(
+    mut lines: impl Stream<Item = String> + Unpin,
+    mut out: impl Sink<String> + Unpin,
+    shared: &Shared,
+    id: &HostId,
+    device: &Device,
+) {
+    let after = match tokio::time::timeout(HELLO_LIMIT, lines.next()).await {
+        Ok(Some(line)) => match ClientFrame::parse(line.as_bytes()) {
             Ok(ClientFrame::Hello(hello)) => hello.after,
             _ => return,
         },
@@ -104,7 +145,7 @@ async fn bridge(mut socket: Socket, shared: &Shared, id: &HostId, device: &Devic
     hello.after = after;
     let Ok(mut client) = Client::connect(&shared.options.folder, id, hello).await else {
         let bye = HostFrame::Bye("the session's process is gone".to_owned());
-        let _ = socket.send(text(&bye)).await;
+        let _ = out.send(line(&bye)).await;
         return;
     };
     let sender = client.sender();
@@ -116,23 +157,22 @@ async fn bridge(mut socket: Socket, shared: &Shared, id: &HostId, device: &Devic
                 if matches!(frame, HostFrame::Beat(_)) && !shared.is_known(device) {
                     return;
                 }
-                if socket.send(text(&frame)).await.is_err() {
+                if out.send(line(&frame)).await.is_err() {
                     return;
                 }
             }
-            message = socket.next() => match message {
-                Some(Ok(Message::Text(line))) => match checked(line.as_bytes(), shared, device) {
+            received = lines.next() => match received {
+                Some(received) => match checked(received.as_bytes(), shared, device) {
                     Ok(frame) => if sender.post(&frame).await.is_err() { return },
                     Err(Some(nak)) => {
-                        if socket.send(text(&HostFrame::Nak(nak))).await.is_err() {
+                        if out.send(line(&HostFrame::Nak(nak))).await.is_err() {
                             return;
                         }
                     }
                     // One dirty frame doesn't end a connection.
                     Err(None) => {}
                 },
-                Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Binary(_) | Message::Frame(_))) => {}
-                Some(Ok(Message::Close(_)) | Err(_)) | None => return,
+                None => return,
             }
         }
     }

@@ -10,6 +10,7 @@
 //! - [`StreamJson`] drives a session over the NDJSON protocol, frame by frame;
 //! - [`TestHome::terminal`] runs it in a real terminal with an emulator behind it ([`Terminal`]);
 //! - [`processes`] finds what a run left behind, even if it changed its session or its parent;
+//! - [`browser`] is a real browser, for the page;
 //! - [`peer`] is a plain HTTP server, for peers that aren't model servers;
 //! - [`counts`] holds counts against the committed ones;
 //! - [`disk`] has folders that are full, [`transcript`] reads what was written.
@@ -31,6 +32,7 @@
 )]
 
 pub mod binary;
+pub mod browser;
 pub mod counts;
 pub mod disk;
 pub mod home;

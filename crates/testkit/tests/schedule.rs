@@ -124,3 +124,76 @@ fn an_editor_is_shown_the_turn_of_a_job() {
     server.finish();
     processes::assert_none_left(&home);
 }
+
+/// Ends the sessions of a home in the background.
+fn stop_sessions(home: &TestHome) {
+    let listed: Value = serde_json::from_str(&home.run(["ps", "--json"], "").stdout).unwrap();
+    for session in listed.as_array().unwrap() {
+        if session["live"] == true {
+            let stopped = home.run(["stop", session["id"].as_str().unwrap()], "");
+            assert_eq!(stopped.code(), Some(0));
+        }
+    }
+}
+
+fn wait(what: &str, mut fine: impl FnMut() -> bool) {
+    let until = std::time::Instant::now() + lathe_testkit::HANG_LIMIT;
+    while !fine() {
+        assert!(
+            std::time::Instant::now() < until,
+            "waited in vain for: {what}"
+        );
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn the_server_starts_a_session_for_a_job_that_no_session_fires() {
+    let server = model();
+    let home = place(&server)
+        .variable("TERM", "xterm-256color")
+        .variable("LATHE_MEMORY_EXTRACTION", "off")
+        .variable("LATHE_PROMPT_SUGGESTIONS", "0");
+    let serving = home.spawn(["serve", "--port", "0"]);
+    serving.wait_for_stdout("serving");
+    wait("the fire", || fires(&home) == 1);
+    let jobs = || home.read(".lathe/scheduled_tasks.json");
+    wait("the end of the job", || !jobs().contains("missed01"));
+    // While a session holds the lock, the server leaves the next one to it; once it is gone, the server starts another.
+    let sessions = || {
+        let listed: Value = serde_json::from_str(&home.run(["ps", "--json"], "").stdout).unwrap();
+        let live = listed.as_array().unwrap().iter();
+        live.filter(|session| session["live"] == true).count()
+    };
+    assert_eq!(sessions(), 1);
+    stop_sessions(&home);
+    serving.signal(nix::sys::signal::Signal::SIGTERM);
+    assert_eq!(serving.finish().code(), Some(0));
+    assert_eq!(fires(&home), 1);
+    server.finish();
+    processes::assert_none_left(&home);
+}
+
+/// A job whose session was killed between the note and the prompt: the next session fires it, once.
+#[test]
+fn a_fire_that_was_killed_is_made_up_for_by_the_server() {
+    let server = model();
+    let home = place(&server)
+        .variable("TERM", "xterm-256color")
+        .variable("LATHE_MEMORY_EXTRACTION", "off")
+        .variable("LATHE_PROMPT_SUGGESTIONS", "0");
+    let jobs = json!({"tasks": [{
+        "id": "missed01", "cron": "0 9 * * *", "prompt": "look at the post", "recurring": false,
+        "createdAt": 1_700_000_000_000_i64,
+        "firing": {"record": "6f1c1d5e-0d6e-4c1c-9a3f-1a2b3c4d5e6f", "transcript": home.project().join("gone.jsonl")},
+    }]});
+    home.write(".lathe/scheduled_tasks.json", jobs.to_string());
+    let serving = home.spawn(["serve", "--port", "0"]);
+    wait("the fire", || fires(&home) == 1);
+    stop_sessions(&home);
+    serving.signal(nix::sys::signal::Signal::SIGTERM);
+    assert_eq!(serving.finish().code(), Some(0));
+    assert_eq!(fires(&home), 1);
+    server.finish();
+    processes::assert_none_left(&home);
+}

@@ -67,6 +67,8 @@ pub(crate) enum Command {
     Import(crate::commands::import::ImportArguments),
     /// Serve the page and the API for the sessions of this machine, on 127.0.0.1.
     Serve(crate::commands::serve::ServeArguments),
+    /// Run a relay: it passes encrypted frames between servers and devices, and can't read them.
+    Relay(crate::commands::relay::RelayArguments),
     /// Open the page in a browser; prints the link.
     Web(crate::commands::serve::WebArguments),
     /// List, admit and revoke the devices that may use the page and the API.

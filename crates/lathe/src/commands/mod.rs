@@ -22,6 +22,7 @@ pub(crate) mod permissions;
 pub(crate) mod plugin;
 pub(crate) mod purge;
 mod recording;
+pub(crate) mod relay;
 pub(crate) mod replay;
 pub(crate) mod review;
 pub(crate) mod sandbox;

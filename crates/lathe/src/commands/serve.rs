@@ -4,10 +4,13 @@ use super::{places, print, print_line};
 use crate::error::{CliError, Kinded as _, Outcome};
 use clap::{Args, Subcommand};
 use lathe_headless::exit::Exit;
-use lathe_server::{DeviceScope, Devices, Options, Server};
+use lathe_server::notify::Targets;
+use lathe_server::{DeviceScope, Devices, Listen, Options, Server, TlsFiles};
 use lathe_settings::{Environment, Places};
 use lathe_wire::Folder;
 use serde_json::json;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -16,15 +19,56 @@ const PORT: u16 = 4077;
 /// How often, and how many times, the start of a server is looked at.
 const LOOK: (Duration, u32) = (Duration::from_millis(50), 200);
 
-// `lathe serve`.
+// Where a server listens.
 #[derive(Debug, Args)]
-pub(crate) struct ServeArguments {
-    /// The port on 127.0.0.1; 0 is any free one.
+pub(crate) struct ListenArguments {
+    /// The port; 0 is any free one.
     #[arg(long, default_value_t = PORT)]
     port: u16,
+    /// The address to listen on. One that other machines reach needs TLS or a proxy.
+    #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST), value_name = "ADDRESS")]
+    address: IpAddr,
+    /// The certificate for TLS, as a PEM file.
+    #[arg(long, requires = "tls_key", value_name = "FILE")]
+    tls_cert: Option<PathBuf>,
+    /// The private key of the certificate, as a PEM file.
+    #[arg(long, requires = "tls_cert", value_name = "FILE")]
+    tls_key: Option<PathBuf>,
+    /// A host name under which devices reach it, such as box.example; may be repeated.
+    #[arg(long = "name", value_name = "HOST")]
+    names: Vec<String>,
     /// The host name of a proxy in front of it that ends TLS, such as box.example. The proxy must set the header Host to it.
     #[arg(long, value_name = "HOST")]
     proxy: Option<String>,
+}
+
+impl ListenArguments {
+    pub(crate) fn listen(&self, environment: &Environment) -> Listen {
+        let file = |path: &PathBuf| environment.resolve(&path.to_string_lossy());
+        Listen {
+            address: self.address,
+            port: self.port,
+            tls: match (&self.tls_cert, &self.tls_key) {
+                (Some(certificate), Some(key)) => Some(TlsFiles {
+                    certificate: file(certificate),
+                    key: file(key),
+                }),
+                _ => None,
+            },
+            names: self.names.clone(),
+            proxy: self.proxy.clone(),
+        }
+    }
+}
+
+// `lathe serve`.
+#[derive(Debug, Args)]
+pub(crate) struct ServeArguments {
+    #[command(flatten)]
+    listen: ListenArguments,
+    /// A relay through which devices elsewhere reach this server, such as wss://relay.example; `lathe devices pair` makes links.
+    #[arg(long, value_name = "URL")]
+    relay: Option<String>,
     /// Let devices with the scope admin widen permissions: modes, rules, folders.
     #[arg(long)]
     allow_widening: bool,
@@ -67,6 +111,30 @@ pub(crate) enum DevicesCommand {
         #[arg(long, default_value = "approve", value_name = "SCOPE")]
         scope: DeviceScope,
     },
+    /// Print a link for a device elsewhere, and admit the device once both show the same digits.
+    Pair {
+        /// view, prompt, approve or admin.
+        #[arg(long, default_value = "approve", value_name = "SCOPE")]
+        scope: DeviceScope,
+    },
+    /// Say where push messages about questions that wait are sent; shows it without flags.
+    Notify {
+        /// A topic of ntfy, such as https://ntfy.example/my-topic.
+        #[arg(long, value_name = "URL")]
+        ntfy: Option<String>,
+        /// An address that gets the question as JSON.
+        #[arg(long, value_name = "URL")]
+        webhook: Option<String>,
+        /// The beginning of links, as your phone reaches the server.
+        #[arg(long, value_name = "URL")]
+        link: Option<String>,
+        /// Seconds that a question waits before a message is sent.
+        #[arg(long, default_value_t = 10, value_name = "SECONDS")]
+        after: u64,
+        /// Send none any more.
+        #[arg(long, conflicts_with_all = ["ntfy", "webhook", "link"])]
+        off: bool,
+    },
     /// Remove a device. Its open connections end within seconds.
     Revoke {
         /// Its id or its name.
@@ -100,14 +168,24 @@ fn refuse_sessions(places: &Places) -> Result<(), CliError> {
 pub(crate) async fn serve(environment: Environment, arguments: ServeArguments) -> Outcome {
     let places = places(environment);
     let program = std::env::current_exe().or_failure()?;
+    let listen = arguments.listen.listen(&places.environment);
     if arguments.install {
-        return install(&places, &program, arguments.port);
+        listen.check().or_failure()?;
+        let mut words = words(&listen);
+        if let Some(relay) = arguments.relay {
+            words.extend(["--relay".to_owned(), relay]);
+        }
+        if arguments.allow_widening {
+            words.push("--allow-widening".to_owned());
+        }
+        return install(&places, &program, &words);
     }
     refuse_sessions(&places)?;
     let server = Server::start(Options {
-        port: arguments.port,
-        proxy: arguments.proxy,
+        listen,
+        relay: arguments.relay,
         allow_widening: arguments.allow_widening,
+        environment: places.environment.clone(),
         config_home: places.config_home.clone(),
         folder: Folder::of(&places.environment),
         program,
@@ -115,8 +193,8 @@ pub(crate) async fn serve(environment: Environment, arguments: ServeArguments) -
     .await
     .or_failure()?;
     print_line(&format!(
-        "serving http://{}\nopen the page with `lathe web`",
-        server.address()
+        "serving {}\nopen the page with `lathe web`",
+        server.url()
     ))?;
     let mut end = signal(SignalKind::terminate()).or_failure()?;
     let mut interrupt = signal(SignalKind::interrupt()).or_failure()?;
@@ -128,13 +206,33 @@ pub(crate) async fn serve(environment: Environment, arguments: ServeArguments) -
     Ok(Exit::Success)
 }
 
-fn install(places: &Places, program: &std::path::Path, port: u16) -> Outcome {
+/// The arguments of a server that listens there, for its service file.
+fn words(listen: &Listen) -> Vec<String> {
+    let mut words = vec!["--port".to_owned(), listen.port.to_string()];
+    let mut add = |name: &str, value: String| words.extend([name.to_owned(), value]);
+    if listen.address != Listen::default().address {
+        add("--address", listen.address.to_string());
+    }
+    if let Some(tls) = &listen.tls {
+        add("--tls-cert", tls.certificate.display().to_string());
+        add("--tls-key", tls.key.display().to_string());
+    }
+    for name in &listen.names {
+        add("--name", name.clone());
+    }
+    if let Some(proxy) = &listen.proxy {
+        add("--proxy", proxy.clone());
+    }
+    words
+}
+
+fn install(places: &Places, program: &std::path::Path, arguments: &[String]) -> Outcome {
     let home = places
         .environment
         .home
         .as_deref()
         .ok_or_else(|| CliError::failure("there is no home folder").hint("set HOME"))?;
-    let service = lathe_server::install::service(home, &places.config_home, program, port);
+    let service = lathe_server::install::service(home, &places.config_home, program, arguments);
     if let Some(folder) = service.path.parent() {
         std::fs::create_dir_all(folder).or_failure()?;
     }
@@ -157,7 +255,7 @@ pub(crate) fn web(environment: Environment, arguments: &WebArguments) -> Outcome
     let code = Devices::new(&places.config_home)
         .code(arguments.scope)
         .or_failure()?;
-    let link = format!("http://{address}/#c={code}");
+    let link = format!("{address}/#c={code}");
     if !arguments.print {
         let opener = if cfg!(target_os = "macos") {
             "open"
@@ -229,10 +327,50 @@ pub(crate) fn devices(environment: Environment, arguments: DevicesArguments) -> 
                 device.name, device.id
             ))
         }
+        DevicesCommand::Pair { scope } => {
+            refuse_sessions(&places)?;
+            super::relay::pair(devices.folder(), scope)
+        }
+        DevicesCommand::Notify {
+            ntfy,
+            webhook,
+            link,
+            after,
+            off,
+        } => {
+            refuse_sessions(&places)?;
+            let targets = Targets {
+                ntfy,
+                webhook,
+                link,
+                after_seconds: after,
+            };
+            notify(&places, &targets, off)
+        }
         DevicesCommand::Revoke { device } => match devices.revoke(&device).or_failure()? {
             0 => Err(CliError::usage(format!("there is no device {device:?}"))
                 .hint("`lathe devices` lists them")),
             count => print_line(&format!("revoked {count}")),
         },
+    }
+}
+
+/// `lathe devices notify`.
+fn notify(places: &Places, targets: &Targets, off: bool) -> Outcome {
+    let config_home = &places.config_home;
+    if off || targets.has_any() {
+        targets.save(config_home).or_failure()?;
+    }
+    match Targets::read(config_home) {
+        Some(targets) => print_line(&format!(
+            "questions that wait for {} s are sent to: {}",
+            targets.after_seconds,
+            [targets.ntfy, targets.webhook]
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
+                .join(", ")
+        )),
+        None => print_line("no push messages are sent"),
     }
 }

@@ -179,3 +179,203 @@ async fn a_huge_frame_ends_its_connection_alone() {
     let mut other = socket(&site, Prompt).await;
     next(&mut other, "snapshot").await;
 }
+
+#[tokio::test]
+async fn files_are_those_that_the_session_reads_without_a_question() {
+    let site = Site::new().await;
+    let home = site.home.path();
+    std::fs::create_dir(home.join("src")).unwrap();
+    std::fs::write(home.join("src/main.rs"), "fn main() {}").unwrap();
+    std::fs::write(home.join(".env"), "KEY=planted").unwrap();
+    std::fs::write(home.join("data.bin"), [0xff, 0xfe, 0]).unwrap();
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::write(outside.path().join("x"), "planted").unwrap();
+    std::os::unix::fs::symlink(outside.path().join("x"), home.join("link")).unwrap();
+    std::os::unix::fs::symlink(home.join(".env"), home.join("harmless.txt")).unwrap();
+    let get = async |path: &str| {
+        let path = format!("/v1/sessions/{}/files?path={path}", site.session);
+        site.get(View, &path).await
+    };
+    assert_eq!(get("src/main.rs").await.json()["text"], "fn main() {}");
+    assert_eq!(get("data.bin").await.json()["base64"], "//4A");
+    let listed = get("").await.json();
+    let names: Vec<&str> = listed["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| entry["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["config", "data.bin", "src"], "{listed}");
+    for path in [
+        ".env",
+        "harmless.txt",
+        "link",
+        "config/server/devices.json",
+        "config/server",
+        "../../etc/passwd",
+        "/etc/passwd",
+        "/proc/self/environ",
+        "/etc/shadow",
+        "src/none",
+        "%00",
+    ] {
+        let answer = get(path).await;
+        assert_eq!(answer.status, 404, "{path}: {answer:?}");
+        assert!(!answer.text.contains("planted"), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn another_address_needs_tls_and_is_served_with_it() {
+    let certificates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../model/tests/data");
+    let tls = lathe_server::TlsFiles {
+        certificate: certificates.join("server.pem"),
+        key: certificates.join("server.key"),
+    };
+    let site = Site::new().await;
+    let mut options = site.options();
+    options.listen.address = "0.0.0.0".parse().unwrap();
+    let refused = lathe_server::Server::start(options.clone())
+        .await
+        .unwrap_err();
+    assert!(refused.to_string().contains("--tls-cert"), "{refused}");
+    options.listen.names = vec!["localhost".to_owned()];
+    options.listen.tls = Some(lathe_server::TlsFiles {
+        key: certificates.join("ca.pem"),
+        ..tls.clone()
+    });
+    let refused = lathe_server::Server::start(options).await.unwrap_err();
+    assert!(
+        refused.to_string().contains("can't be used for TLS"),
+        "{refused}"
+    );
+
+    let secure = Site::changed(|options| {
+        options.listen.address = "0.0.0.0".parse().unwrap();
+        options.listen.names = vec!["localhost".to_owned()];
+        options.listen.tls = Some(tls);
+    })
+    .await;
+    let port = secure.server.address().port();
+    assert_eq!(secure.server.url(), format!("https://localhost:{port}"));
+    let curl = |address: String, authority: &str| {
+        let mut command = tokio::process::Command::new("curl");
+        command
+            .args([
+                "-s",
+                "--noproxy",
+                "*",
+                "-o",
+                "/dev/null",
+                "-w",
+                "%{http_code}",
+            ])
+            .args(["--cacert", certificates.join(authority).to_str().unwrap()])
+            .args([
+                "-H",
+                &format!("Authorization: Bearer {}", secure.tokens[&View]),
+            ])
+            .arg(address);
+        async move { String::from_utf8(command.output().await.unwrap().stdout).unwrap() }
+    };
+    let sessions = |scheme: &str| format!("{scheme}://localhost:{port}/v1/sessions");
+    assert_eq!(curl(sessions("https"), "ca.pem").await, "200");
+    assert_eq!(
+        curl(sessions("http"), "ca.pem").await,
+        "000",
+        "nothing in plain text"
+    );
+    assert_eq!(curl(sessions("https"), "self-signed.pem").await, "000");
+    // Who says nothing after connecting is not waited for, and harms nobody.
+    let silent = secure.connect().await;
+    assert_eq!(curl(sessions("https"), "ca.pem").await, "200");
+    drop(silent);
+}
+
+/// Takes one request and gives it as text.
+async fn caught(listener: &tokio::net::TcpListener) -> String {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let (mut stream, _) = listener.accept().await.unwrap();
+    let mut text = String::new();
+    let mut buffer = [0; 4096];
+    loop {
+        let count = stream.read(&mut buffer).await.unwrap();
+        text.push_str(std::str::from_utf8(&buffer[..count]).unwrap());
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let length = head.to_lowercase();
+            let length = length.split("content-length: ").nth(1).unwrap();
+            let length: usize = length.lines().next().unwrap().trim().parse().unwrap();
+            if body.len() >= length {
+                break;
+            }
+        }
+    }
+    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    stream.write_all(answer).await.unwrap();
+    text
+}
+
+#[tokio::test]
+async fn a_question_is_pushed_with_links_that_answer_once() {
+    let ntfy = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let webhook = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = |listener: &tokio::net::TcpListener| {
+        format!("http://{}/topic", listener.local_addr().unwrap())
+    };
+    let targets = lathe_server::notify::Targets {
+        ntfy: Some(address(&ntfy)),
+        webhook: Some(address(&webhook)),
+        link: Some("https://box.example".to_owned()),
+        after_seconds: 0,
+    };
+    let plain = lathe_server::notify::Targets {
+        ntfy: Some("http://ntfy.example/topic".to_owned()),
+        ..targets.clone()
+    };
+    let site = Site::changed(|options| {
+        assert!(plain.save(&options.config_home).is_err(), "in plain text");
+        targets.save(&options.config_home).unwrap();
+    })
+    .await;
+    site.peer.ask(&json!({"type": "control_request", "request_id": "q1", "request": {"subtype": "can_use_tool",
+        "tool_name": "Bash", "input": {"command": "make \u{1b}[31mall"}}}));
+    let pushed = caught(&ntfy).await;
+    let lower = pushed.to_lowercase();
+    assert!(
+        pushed.contains("the session: Bash: make") && !pushed.contains('\u{1b}'),
+        "{pushed}"
+    );
+    assert!(
+        lower.contains("actions: view, allow, https://box.example/#a="),
+        "{pushed}"
+    );
+    assert!(lower.contains("click: https://box.example/#s="), "{pushed}");
+    let hook = caught(&webhook).await;
+    let body: Value = serde_json::from_str(hook.split_once("\r\n\r\n").unwrap().1).unwrap();
+    assert_eq!(body["session"], site.session.to_string());
+    let code = |name: &str| {
+        let link = body[name].as_str().unwrap();
+        link.split_once("#a=").unwrap().1.to_owned()
+    };
+    let (yes, no) = (code("allow"), code("deny"));
+    let post = async |path: &str, code: &str| {
+        let kind = "Content-Type: application/json\r\n";
+        let body = json!({"code": code}).to_string();
+        site.raw("POST", path, kind, body.as_bytes()).await
+    };
+    // Looking answers nothing.
+    let seen = post("/v1/links", &yes).await;
+    assert_eq!(
+        seen.json(),
+        json!({"question": "Bash: make all", "allow": true})
+    );
+    assert_eq!(post("/v1/links", &no).await.json()["allow"], false);
+    assert_eq!(post("/v1/links", "guess").await.status, 410);
+    assert!(site.peer.ops.lock().is_empty());
+    assert_eq!(post("/v1/links/use", &yes).await.status, 200);
+    assert_eq!(post("/v1/links/use", &yes).await.status, 410);
+    assert_eq!(post("/v1/links/use", &no).await.status, 410);
+    let ops = site.peer.ops.lock();
+    assert_eq!(ops.len(), 1);
+    assert_eq!(ops[0].1.as_deref(), Some("link"));
+}

@@ -372,7 +372,7 @@ async fn two_servers_do_not_share_a_folder() {
         matches!(second, Err(ServeError::Running { address: Some(_) })),
         "{second:?}"
     );
-    let address = site.server.address().to_string();
+    let address = site.server.url().to_owned();
     let config = site.home.path().join("config");
     assert_eq!(lathe_server::running(&config), Some(address));
     serves(&site).await;

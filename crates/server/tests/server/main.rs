@@ -11,4 +11,5 @@ mod api;
 mod attacks;
 #[cfg(target_os = "linux")]
 mod page;
+mod relay;
 mod support;

@@ -1,158 +1,10 @@
 //! The page in a real browser: list, open, stream, approve, deny with words, interrupt, upload, a server that restarts,
-//! two tabs, a phone. `LATHE_PICTURES=FOLDER` keeps the pictures for the docs.
+//! two tabs, a phone. `PAGE_PICTURES=FOLDER` keeps the pictures for the docs.
 use crate::support::Site;
-use base64::Engine as _;
 use lathe_server::DeviceScope;
+use lathe_testkit::browser::Browser;
 use lathe_wire::WireOp;
 use serde_json::{Value, json};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-
-const HANG_LIMIT: Duration = Duration::from_secs(120);
-
-fn curl(method: &str, address: &str, body: &Value) -> Value {
-    let output = Command::new("curl")
-        .args([
-            "-s",
-            "--noproxy",
-            "*",
-            "-X",
-            method,
-            "-H",
-            "content-type: application/json",
-            "-d",
-        ])
-        .arg(body.to_string())
-        .arg(address)
-        .output()
-        .unwrap();
-    serde_json::from_slice(&output.stdout).unwrap_or_default()
-}
-
-/// Chromium, driven by WebDriver.
-struct Browser {
-    session: String,
-    child: Child,
-    _profile: tempfile::TempDir,
-}
-
-impl Browser {
-    fn start() -> Self {
-        let port = std::net::TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
-        let profile = tempfile::tempdir().unwrap();
-        let child = Command::new("chromedriver")
-            .arg(format!("--port={port}"))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("scripts/setup-tests installs chromium-driver");
-        let base = format!("http://127.0.0.1:{port}");
-        let until = Instant::now() + HANG_LIMIT;
-        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(Instant::now() < until, "the driver does not start");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        let arguments = [
-            "--headless=new".to_owned(),
-            "--no-sandbox".to_owned(),
-            "--disable-gpu".to_owned(),
-            "--disable-dev-shm-usage".to_owned(),
-            "--window-size=1200,800".to_owned(),
-            format!("--user-data-dir={}", profile.path().display()),
-        ];
-        let wanted = json!({"capabilities": {"alwaysMatch": {"goog:loggingPrefs": {"browser": "ALL"}, "goog:chromeOptions": {"args": arguments}}}});
-        let started = curl("POST", &format!("{base}/session"), &wanted);
-        let id = started["value"]["sessionId"]
-            .as_str()
-            .unwrap_or_else(|| panic!("{started}"));
-        Self {
-            session: format!("{base}/session/{id}"),
-            child,
-            _profile: profile,
-        }
-    }
-
-    fn open(&self, address: &str) {
-        let answer = curl(
-            "POST",
-            &format!("{}/url", self.session),
-            &json!({"url": address}),
-        );
-        assert_eq!(answer["value"], Value::Null, "{answer}");
-    }
-
-    /// The result of a function body in the page.
-    fn run(&self, script: &str) -> Value {
-        let body = json!({"script": script, "args": []});
-        curl("POST", &format!("{}/execute/sync", self.session), &body)["value"].clone()
-    }
-
-    #[track_caller]
-    fn wait(&self, condition: &str) {
-        let until = Instant::now() + HANG_LIMIT;
-        while self.run(&format!("return !!({condition})")) != json!(true) {
-            assert!(
-                Instant::now() < until,
-                "never: {condition}\n{}\n{}",
-                self.run("return document.body.innerText"),
-                curl(
-                    "POST",
-                    &format!("{}/se/log", self.session),
-                    &json!({"type": "browser"})
-                )
-            );
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-
-    #[track_caller]
-    fn wait_text(&self, text: &str) {
-        self.wait(&format!(
-            "document.body.innerText.includes({})",
-            json!(text)
-        ));
-    }
-
-    fn picture(&self, name: &str) {
-        let Some(folder) = std::env::var_os("LATHE_PICTURES") else {
-            return;
-        };
-        let output = Command::new("curl")
-            .args([
-                "-s",
-                "--noproxy",
-                "*",
-                &format!("{}/screenshot", self.session),
-            ])
-            .output()
-            .unwrap();
-        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
-        let bytes =
-            base64::engine::general_purpose::STANDARD.decode(answer["value"].as_str().unwrap());
-        std::fs::write(std::path::Path::new(&folder).join(name), bytes.unwrap()).unwrap();
-    }
-
-    fn type_prompt(&self, text: &str) {
-        self.run(&format!(
-            "const box = document.getElementById('prompt'); box.value = {}; document.getElementById('form').requestSubmit();",
-            json!(text)
-        ));
-    }
-}
-
-impl Drop for Browser {
-    fn drop(&mut self) {
-        let _ = Command::new("curl")
-            .args(["-s", "-X", "DELETE", &self.session])
-            .output();
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 fn question(id: &str) -> Value {
     json!({"type": "control_request", "request_id": id, "request": {"subtype": "can_use_tool", "tool_name": "Edit",
@@ -268,8 +120,7 @@ async fn the_page_works_in_a_browser() {
     assert!(title.as_str().unwrap().contains("the session"), "{title}");
     browser.picture("page.png");
     // A phone.
-    let size = json!({"width": 400, "height": 800});
-    curl("POST", &format!("{}/window/rect", browser.session), &size);
+    browser.resize(400, 800);
     browser.wait("getComputedStyle(document.getElementById('list')).display === 'none'");
     assert_eq!(
         browser.run("return document.documentElement.scrollWidth <= innerWidth"),

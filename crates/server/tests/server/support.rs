@@ -59,6 +59,11 @@ impl Site {
     }
 
     pub(crate) async fn with(allow_widening: bool) -> Self {
+        Self::changed(|options| options.allow_widening = allow_widening).await
+    }
+
+    /// A site with other options.
+    pub(crate) async fn changed(change: impl FnOnce(&mut Options)) -> Self {
         let home = tempfile::tempdir().unwrap();
         let config = home.path().join("config");
         std::fs::create_dir(&config).unwrap();
@@ -76,9 +81,9 @@ impl Site {
             DeviceScope::Admin,
         ]
         .map(|scope| (scope, devices.admit(scope.name(), scope).unwrap().1));
-        let server = Server::start(options(&folder, &config, allow_widening))
-            .await
-            .unwrap();
+        let mut options = options(&folder, &config);
+        change(&mut options);
+        let server = Server::start(options).await.unwrap();
         Self {
             home,
             server,
@@ -93,7 +98,7 @@ impl Site {
     pub(crate) async fn restart(self) -> Self {
         let port = self.server.address().port();
         let mut options = self.options();
-        options.port = port;
+        options.listen.port = port;
         drop(self.server);
         // The port and the lock are free once the listener's task has ended.
         let server = loop {
@@ -106,7 +111,7 @@ impl Site {
     }
 
     pub(crate) fn options(&self) -> Options {
-        options(&self.folder, &self.home.path().join("config"), false)
+        options(&self.folder, &self.home.path().join("config"))
     }
 
     pub(crate) fn devices(&self) -> Devices {
@@ -158,11 +163,12 @@ impl Site {
     }
 }
 
-fn options(folder: &Folder, config: &std::path::Path, allow_widening: bool) -> Options {
+fn options(folder: &Folder, config: &std::path::Path) -> Options {
     Options {
-        port: 0,
-        proxy: None,
-        allow_widening,
+        listen: lathe_server::Listen::default(),
+        relay: None,
+        allow_widening: false,
+        environment: Environment::of_variables([("LATHE_CONFIG_DIR", config.to_str().unwrap())]),
         config_home: config.to_owned(),
         folder: folder.clone(),
         program: "/bin/false".into(),
