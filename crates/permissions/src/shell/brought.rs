@@ -32,6 +32,11 @@ const REMOVERS: &[&str] = &[
     "find",
 ];
 
+/// Programs that write to the files that they are given.
+const EDITORS: &[&str] = &[
+    "ed", "ex", "vi", "vim", "nvim", "nano", "emacs", "gzip", "gunzip", "bzip2", "xz", "zstd",
+];
+
 /// A place that a command fills with files of another's choice, links among them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Filled {
@@ -307,20 +312,27 @@ fn touched_by(
         let name = base_name(argv.first().and_then(Argument::fixed).unwrap_or_default());
         let removes = REMOVERS.contains(&name);
         let edits = matches!(name, "sed" | "perl" | "ruby");
+        if EDITORS.contains(&name) {
+            let files = argv.iter().skip(1).flat_map(Argument::paths);
+            for file in files.filter(|file| !file.text.starts_with(['-', '+'])) {
+                add(file, true, false);
+            }
+        }
         if part.file_command.is_none() {
             for operand in targets_of(argv) {
                 add(operand, !removes && !edits, removes);
             }
         }
     }
-    let first = part.all_effective.last().and_then(|argv| argv.first());
-    let name = base_name(first.and_then(Argument::fixed).unwrap_or_default());
+    let last = part.all_effective.last().map_or(&[][..], Vec::as_slice);
+    let name = base_name(last.first().and_then(Argument::fixed).unwrap_or_default());
+    // `find` follows the links among its operands if it is told so.
+    let told = last
+        .iter()
+        .any(|word| matches!(word.text(), "-L" | "-H" | "-follow"));
+    let follows = !REMOVERS.contains(&name) && name != "mv" || name == "find" && told;
     for loss in &part.losses {
-        add(
-            loss.operand.clone(),
-            !REMOVERS.contains(&name) && name != "mv",
-            true,
-        );
+        add(loss.operand.clone(), follows, true);
     }
     for code in code(part)
         .iter()

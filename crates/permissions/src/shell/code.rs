@@ -129,6 +129,7 @@ const UNPACKING_WORDS: &[&str] = &[
     "extractall",
     "tarfile",
     "Archive::",
+    "extractTo",
     "untar",
     "copytree",
 ];

@@ -385,8 +385,8 @@ pub(super) fn targets_of(argv: &[Argument]) -> Vec<PathOperand> {
                     .then(|| PathOperand::unbounded(variable.source.clone())),
             })
             .collect(),
-        "curl" => after(&["-o", "--output"]),
-        "wget" => after(&["-O", "--output-document"]),
+        "curl" => output_of(words, 'o', "--output"),
+        "wget" => output_of(words, 'O', "--output-document"),
         "sed" | "perl" | "ruby" => edited_in_place(words),
         "find" => after(&["-fprint", "-fprint0", "-fprintf", "-fls"]),
         _ => words
@@ -400,6 +400,28 @@ pub(super) fn targets_of(argv: &[Argument]) -> Vec<PathOperand> {
             .chain(after(&["--output"]))
             .collect(),
     }
+}
+
+/// The file that an option names, alone or at the end of several letters: `-o x`, `-fsSLo x`, `-ox`, `--output=x`.
+fn output_of(words: &[Argument], letter: char, long: &str) -> Vec<PathOperand> {
+    let mut files = Vec::new();
+    for (at, word) in words.iter().enumerate() {
+        let text = word.text();
+        let short = text.strip_prefix('-').filter(|text| !text.starts_with('-'));
+        if text == long || short.is_some_and(|text| text.ends_with(letter)) {
+            files.extend(words.get(at + 1).map(Argument::path));
+        } else if let Some(file) = text
+            .strip_prefix(long)
+            .and_then(|text| text.strip_prefix('='))
+        {
+            files.push(PathOperand::literal(file));
+        } else if let Some((_, file)) = short.and_then(|text| text.split_once(letter)) {
+            files.push(PathOperand::literal(file));
+        }
+    }
+    // A dash is standard output.
+    files.retain(|file| file.text != "-");
+    files
 }
 
 /// The old target is kept under a name with a suffix that the command may choose.

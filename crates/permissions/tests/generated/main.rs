@@ -395,15 +395,24 @@ fn no_command_that_passes_prints_keys_of_the_environment() {
 fn conditions_of_hooks_agree_with_rules() {
     let world = World::new();
     let context = world.context();
+    let rules = [
+        "Bash(rm:*)",
+        "Bash(git push *)",
+        "Bash(npm test)",
+        "Bash(cat *)",
+        "Bash",
+    ];
+    let contexts = rules.map(|rule| {
+        let with = |behavior| {
+            let mut only = world.context();
+            add_rule(&mut only, behavior, rule, RuleSource::Session);
+            only
+        };
+        (rule, with(Behavior::Deny), with(Behavior::Allow))
+    });
     let mut random = Random::new();
     for _ in 0..variants() {
-        let rule = random.one(&[
-            "Bash(rm:*)",
-            "Bash(git push *)",
-            "Bash(npm test)",
-            "Bash(cat *)",
-            "Bash",
-        ]);
+        let (rule, denying, allowing) = &contexts[random.below(contexts.len())];
         let plain = [
             "rm x",
             "git push origin",
@@ -435,14 +444,12 @@ fn conditions_of_hooks_agree_with_rules() {
             resolved: resolve(&subject, &context),
         };
         let found = rule_match(rule, &call, &context);
-        let judged = |behavior| {
-            let mut only = world.context();
-            add_rule(&mut only, behavior, rule, RuleSource::Session);
-            decide_on("Bash", &subject, &only)
-        };
-        let denied = matches!(judged(Behavior::Deny), Decision::Deny { .. });
+        let denied = matches!(decide_on("Bash", &subject, denying), Decision::Deny { .. });
         assert!(!denied || found != RuleMatch::None, "{rule} on {command}");
-        let allowed = matches!(judged(Behavior::Allow), Decision::Allow { .. });
+        let allowed = matches!(
+            decide_on("Bash", &subject, allowing),
+            Decision::Allow { .. }
+        );
         assert!(found != RuleMatch::Whole || allowed, "{rule} on {command}");
     }
 }
