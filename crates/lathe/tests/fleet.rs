@@ -484,7 +484,9 @@ fn many_jobs(stage: &Stage, lease: &str, mut disturb: impl FnMut(usize)) {
             begun >= 1 && Some(begun) <= shown["epoch"].as_u64(),
             "{logs}"
         );
-        assert_eq!(logs.matches("\ndone\n").count(), 1, "{logs}");
+        // Killed between the answer and the end of the job, a worker leaves one that is answered again.
+        let answers = logs.matches("\ndone\n").count();
+        assert!(answers == 1 || answers > 1 && shown["epoch"] != 1, "{logs}");
     }
     for id in ["job-0", "job-11", "job-23"] {
         stage.verify(id);

@@ -92,10 +92,6 @@ struct Offer {
     needs: Needs,
 }
 
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "errors of many types, in `map_err`"
-)]
 fn failed(error: impl Display) -> QueueError {
     QueueError::Server(format!("NATS: {error}"))
 }

@@ -66,12 +66,12 @@ fn start() -> Server {
 pub(crate) async fn fleet() -> (Fleet, ()) {
     static SERVER: OnceLock<Server> = OnceLock::new();
     let server = SERVER.get_or_init(start);
-    let nats = Nats::connect(NatsOptions {
+    let nats = Box::pin(Nats::connect(NatsOptions {
         url: server.url.clone(),
         credentials: None,
         replicas: None,
         prefix: format!("t{}", &uuid::Uuid::new_v4().simple().to_string()[..8]),
-    })
+    }))
     .await
     .unwrap();
     (Fleet::new(nats), ())

@@ -27,6 +27,7 @@ pub(super) async fn run(places: &Places, fleet: &Fleet, arguments: &AttachArgume
     let key = find(fleet, &arguments.id).await?;
     let mut position = 0;
     let mut shown = None;
+    let mut live = fleet.watch(&key).await.or_failure()?;
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     let mut reading = true;
     loop {
@@ -44,6 +45,8 @@ pub(super) async fn run(places: &Places, fleet: &Fleet, arguments: &AttachArgume
         }
         tokio::select! {
             () = tokio::time::sleep(LOOK) => {}
+            // Something happened: its record comes at once.
+            Some(_) = live.recv() => {}
             line = lines.next_line(), if reading => match line.or_failure()? {
                 None => reading = false,
                 Some(line) => match (open, answer::of_line(&line)) {

@@ -114,8 +114,8 @@ async fn servers(url: &str, credentials: Option<&Path>) -> Result<Fleet, CliErro
         replicas: None,
         prefix: "lathe".to_owned(),
     };
-    let nats = lathe_fleet::Nats::connect(options).await.or_failure()?;
-    Ok(Fleet::new(nats))
+    let connected = Box::pin(lathe_fleet::Nats::connect(options)).await;
+    Ok(Fleet::new(connected.or_failure()?))
 }
 
 #[cfg(not(feature = "fleet"))]
