@@ -165,9 +165,19 @@ fn an_item_grows_the_same_whether_events_number_it_or_name_it() {
             completed(),
         ])
     };
+    // Ids of calls that are too short are made anew, each time another one.
+    let without_ids = |mut message: AssistantMessage| {
+        for block in &mut message.content {
+            if let ContentBlock::ToolUse(call) = block {
+                call.id = "call".into();
+            }
+        }
+        message
+    };
     let numbered = events(&|place, id| json!({"output_index": place, "item_id": id})).unwrap();
     let named = events(&|_, id| json!({"item_id": id})).unwrap();
-    assert_eq!(numbered, named);
+    let numbered = without_ids(numbered);
+    assert_eq!(numbered, without_ids(named));
     let text = lathe_protocol::content::joined_text(&numbered.content);
     assert_eq!(text, "a \"word\"\nand \u{e4}nother");
 }
