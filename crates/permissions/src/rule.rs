@@ -98,6 +98,8 @@ const KNOWN_TOOLS: &[&str] = &[
     "TaskOutput",
     "TaskStop",
     "TaskUpdate",
+    "TeamCreate",
+    "TeamDelete",
     "TodoWrite",
     "ToolSearch",
     "WebFetch",

@@ -8,7 +8,7 @@ use crate::host::{AgentOrder, AgentReport, AgentStatus, AgentTask};
 use crate::tool::{CallTraits, Tool, ToolError, ToolOutput};
 use lathe_protocol::content::ContentBlock;
 use lathe_protocol::display::Display;
-use lathe_protocol::permission::Subject;
+use lathe_protocol::permission::{PermissionMode, Subject};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -55,6 +55,12 @@ pub struct Input {
     /// A name by which SendMessage reaches it.
     #[serde(default)]
     name: Option<String>,
+    /// The team that it joins.
+    #[serde(default)]
+    team_name: Option<String>,
+    /// A member's permission mode.
+    #[serde(default)]
+    mode: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -169,6 +175,14 @@ impl Tool for Agent {
                 "prompt is empty: say what the agent is to do.",
             ));
         }
+        if let Some(mode) = &input.mode {
+            mode_of(mode)?;
+        }
+        if input.mode.is_some() && input.team_name.is_none() {
+            return Err(ToolError::invalid(
+                "mode is for members of a team: name the team, or leave it out.",
+            ));
+        }
         Ok(())
     }
 
@@ -182,6 +196,10 @@ impl Tool for Agent {
             background: input.run_in_background,
             worktree: input.isolation == Some(Isolation::Worktree),
             name: input.name.filter(|name| !name.trim().is_empty()),
+            team: input.team_name.filter(|name| !name.trim().is_empty()),
+            mode: input.mode.as_deref().map(mode_of).transpose()?,
+            schema: None,
+            phase: None,
         };
         let session = context.session.clone();
         let host = session.needs_host(NAME)?;
@@ -190,6 +208,16 @@ impl Tool for Agent {
             AgentReport::Started(task) => Ok(started(&task)),
         }
     }
+}
+
+fn mode_of(name: &str) -> Result<PermissionMode, ToolError> {
+    name.parse().map_err(|_| {
+        let known: Vec<&str> = PermissionMode::ALL.iter().map(|mode| mode.name()).collect();
+        ToolError::invalid(format!(
+            "There is no mode {name:?}. Modes: {}.",
+            known.join(", ")
+        ))
+    })
 }
 
 fn finished(task: &AgentTask) -> ToolOutput {

@@ -8,7 +8,8 @@
 
 use crate::context::CallContext;
 use crate::schedule::Schedule;
-use crate::task_store::Task;
+use crate::send_message::Letter;
+use crate::task_store::{Seat, Task};
 use crate::tool::{ToolError, ToolOutput};
 use crate::web_search::SearchAnswer;
 use futures::future::BoxFuture;
@@ -63,7 +64,7 @@ pub trait SessionHost: Send + Sync {
     fn send_message(
         &self,
         to: String,
-        message: String,
+        message: Letter,
         call: CallContext,
     ) -> BoxFuture<'_, Result<String, ToolError>>;
 
@@ -104,6 +105,30 @@ pub trait SessionHost: Send + Sync {
 
     /// Tells the hooks of a change: TaskCreated, TaskCompleted or TaskUpdated. Gives the reason of one that objects.
     fn task_changed(&self, task: Task, change: TaskChange) -> BoxFuture<'_, Option<String>>;
+
+    /// The caller's place in the team of the session; `None` without a team, or for who is no member.
+    fn team_seat(&self) -> Option<Seat> {
+        None
+    }
+
+    /// Tells the new owner of a task, if that is another member.
+    fn task_given(&self, _task: &Task) {}
+
+    /// Makes a team that the conversation leads.
+    ///
+    /// # Errors
+    /// When it can't lead one.
+    fn create_team(&self, _name: &str, _description: &str) -> Result<TeamMade, ToolError> {
+        Err(ToolError::failed("There is no session to lead a team."))
+    }
+
+    /// Ends the team of the session. Gives its name.
+    ///
+    /// # Errors
+    /// When there is none, or a member still works.
+    fn delete_team(&self) -> Result<String, ToolError> {
+        Err(ToolError::failed("There is no team."))
+    }
 
     /// Whether a tool's definition has not been loaded, so that the model can't know its fields.
     fn is_unloaded(&self, _tool: &str) -> bool {
@@ -214,7 +239,7 @@ pub struct WorktreeMove {
 }
 
 /// Which agent, and what for.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct AgentOrder {
     /// A short description.
     pub description: String,
@@ -232,6 +257,25 @@ pub struct AgentOrder {
     pub worktree: bool,
     /// A name by which messages reach it.
     pub name: Option<String>,
+    /// The team that it is a member of.
+    pub team: Option<String>,
+    /// Its permission mode, of a member of a team.
+    pub mode: Option<PermissionMode>,
+    /// The schema that its answer must fit.
+    pub schema: Option<Value>,
+    /// The phase of the workflow that it belongs to.
+    pub phase: Option<String>,
+}
+
+/// A team that was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TeamMade {
+    /// Its name.
+    pub name: String,
+    /// Its file.
+    pub config: PathBuf,
+    /// The folder of its task list.
+    pub tasks: PathBuf,
 }
 
 /// Which workflow, and what for. One of the first three, or the script of the run that is resumed.
@@ -349,6 +393,10 @@ pub struct AgentTask {
     pub tool_use_id: Option<ToolUseId>,
     /// The agent that started it; `None` is the main conversation.
     pub parent: Option<TaskId>,
+    /// The phase of the workflow that it belongs to.
+    pub phase: Option<String>,
+    /// The answer in the shape that was asked for.
+    pub structured: Option<Value>,
     /// Dollars that it has cost; 0 where the price is unknown.
     pub cost_usd: f64,
 }

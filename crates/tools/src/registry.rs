@@ -165,6 +165,14 @@ impl ToolRegistry {
         self.unlisted.extend(gone);
     }
 
+    /// Offers tools again that were taken from the list.
+    pub fn relist(&mut self, comes: impl Fn(&dyn DynTool) -> bool) {
+        let back = self.unlisted.extract_if(.., |tool| comes(tool.as_ref()));
+        self.tools.extend(back);
+        self.tools
+            .sort_by(|one, other| one.name().cmp(other.name()));
+    }
+
     /// Whether the very same tools are in both.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {

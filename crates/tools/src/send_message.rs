@@ -14,13 +14,69 @@ pub const NAME: &str = "SendMessage";
 /// Sends a message.
 pub struct SendMessage;
 
+/// A message: words, or one of the few forms that members of a team and their leader exchange.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum Letter {
+    /// Words.
+    Text(String),
+    /// A form.
+    Form(Form),
+}
+
+/// A question or an answer with a meaning for the program.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Form {
+    /// The leader asks a member to end.
+    ShutdownRequest {
+        /// Why.
+        #[serde(default)]
+        reason: String,
+    },
+    /// The member's answer.
+    ShutdownResponse {
+        /// Which request.
+        request_id: String,
+        /// Whether it ends.
+        approve: bool,
+        /// Why not.
+        #[serde(default)]
+        reason: String,
+    },
+    /// The leader's answer to a plan.
+    PlanApprovalResponse {
+        /// Which request.
+        request_id: String,
+        /// Whether the plan is carried out.
+        approve: bool,
+        /// Changes that are wanted, or further words.
+        #[serde(default)]
+        feedback: String,
+    },
+}
+
+impl JsonSchema for Letter {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Letter".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({"type": ["string", "object"]})
+    }
+}
+
 /// To whom, and what.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Input {
     /// The agent's id or name; "*" is all; "session:<name>" another session of the user.
     to: String,
     /// The message.
-    message: String,
+    message: Letter,
     /// A summary of five to ten words, shown to the user.
     #[serde(default)]
     summary: Option<String>,
@@ -56,7 +112,7 @@ impl Tool for SendMessage {
     }
 
     async fn call(&self, input: Input, context: CallContext) -> Result<ToolOutput, ToolError> {
-        if input.message.trim().is_empty() {
+        if matches!(&input.message, Letter::Text(text) if text.trim().is_empty()) {
             return Err(ToolError::invalid("message is empty."));
         }
         let session = context.session.clone();

@@ -65,6 +65,8 @@ mod tests {
             line::<crate::task_list::TaskUpdate>(),
             line::<crate::task_output::TaskOutput>(),
             line::<crate::task_stop::TaskStop>(),
+            line::<crate::team_create::TeamCreate>(),
+            line::<crate::team_delete::TeamDelete>(),
             line::<crate::todo_write::TodoWrite>(),
             line::<crate::wakeup::ScheduleWakeup>(),
             line::<crate::web_fetch::WebFetch>(),

@@ -4,7 +4,7 @@
 
 use crate::context::{CallContext, ToolContext};
 use crate::host::{TaskChange, TaskUpdated};
-use crate::task_store::{Task, TaskList as List, TaskListError, TaskStoreError};
+use crate::task_store::{Seat, Task, TaskList as List, TaskListError, TaskStoreError};
 use crate::tool::{CallTraits, Tool, ToolError, ToolOutput};
 use lathe_protocol::display::{Display, TodoStatus};
 use lathe_protocol::permission::Subject;
@@ -115,6 +115,9 @@ const ALONE: CallTraits = CallTraits {
 
 fn failed(error: TaskStoreError) -> ToolError {
     match error {
+        TaskStoreError::Refused(error) if error.is_refusal() => {
+            ToolError::failed(error.to_string())
+        }
         TaskStoreError::Refused(error) => ToolError::invalid(error.to_string()),
         error @ TaskStoreError::File { .. } => ToolError::failed(format!("{error}.")),
     }
@@ -289,8 +292,9 @@ impl Tool for TaskUpdate {
             .clone();
         let status = input.status;
         // On a copy first: hooks hear only of updates that are possible.
-        let changed = apply(&mut list, &before.id, input.clone())
-            .map_err(|error| ToolError::invalid(error.to_string()))?;
+        let seat = context.session.host().and_then(|host| host.team_seat());
+        let changed = apply(&mut list, &before.id, input.clone(), seat.as_ref())
+            .map_err(|error| failed(error.into()))?;
         let completes =
             status == Some(NewStatus::Completed) && before.status != TodoStatus::Completed;
         let after = list.get(&before.id).unwrap_or(&before).clone();
@@ -303,9 +307,15 @@ impl Tool for TaskUpdate {
             return Err(ToolError::failed(refusal));
         }
         tasks
-            .change(|list| apply(list, &before.id, input))
+            .change(|list| apply(list, &before.id, input, seat.as_ref()))
             .map_err(failed)?;
         let list = tasks.read().map_err(failed)?;
+        if let Some(host) = context.session.host()
+            && let Some(task) = list.get(&before.id)
+            && task.owner != before.owner
+        {
+            host.task_given(task);
+        }
         let mut text = match status {
             Some(NewStatus::Deleted) => format!("Task #{} was removed.", before.id),
             _ => format!("Task #{} updated: {}.", before.id, changed.join(", ")),
@@ -357,8 +367,18 @@ async fn refusal(
 fn apply(
     list: &mut List,
     id: &str,
-    input: UpdateInput,
+    mut input: UpdateInput,
+    seat: Option<&Seat>,
 ) -> Result<Vec<&'static str>, TaskListError> {
+    if let Some(seat) = seat {
+        let begins = input.status == Some(NewStatus::InProgress);
+        list.check_claim(id, seat, input.owner.as_deref(), begins)?;
+        // Who begins a free task owns it.
+        let is_free = list.get(id).is_some_and(|task| task.owner.is_none());
+        if begins && !seat.leads && is_free {
+            input.owner = Some(seat.name.clone());
+        }
+    }
     if input.status == Some(NewStatus::Deleted) {
         list.remove(id);
         return Ok(vec!["deleted"]);

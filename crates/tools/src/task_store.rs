@@ -4,7 +4,7 @@
 //! Without a file (`--no-session-persistence`) it lives in memory.
 
 use lathe_protocol::display::{TodoItem, TodoStatus};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::fs::File;
@@ -112,6 +112,36 @@ pub enum TaskListError {
         /// The task that it should wait for.
         first: String,
     },
+    /// The task is another member's.
+    #[error("Task {id} belongs to {owner}. Take another one; TaskList shows which are free.")]
+    Owned {
+        /// The task.
+        id: String,
+        /// Its owner.
+        owner: String,
+    },
+    /// A member gives a task to another.
+    #[error("Only the leader of the team gives tasks to others.")]
+    NotLeader,
+    /// A task is begun before those that it waits for.
+    #[error("Task {id} waits for #{}.", blockers.join(", #"))]
+    Blocked {
+        /// The task.
+        id: String,
+        /// The tasks that it waits for.
+        blockers: Vec<String>,
+    },
+}
+
+impl TaskListError {
+    /// Whether somebody else was faster or has the say: trying again as it is gives the same.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            Self::Owned { .. } | Self::NotLeader | Self::Blocked { .. }
+        )
+    }
 }
 
 fn known_ids(known: &[String]) -> String {
@@ -122,10 +152,22 @@ fn known_ids(known: &[String]) -> String {
     }
 }
 
+/// Where a list is kept.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+enum Place {
+    #[default]
+    Memory,
+    File(PathBuf),
+    /// A file for each task: the list of a team.
+    Folder(PathBuf),
+}
+
 /// A task list.
 #[derive(Debug, Default)]
 pub struct TaskStore {
-    file: Option<PathBuf>,
+    place: RwLock<Place>,
+    /// The place of the session's own list, while a team's is used.
+    own: Mutex<Option<Place>>,
     memory: Mutex<TaskList>,
 }
 
@@ -134,8 +176,21 @@ impl TaskStore {
     #[must_use]
     pub fn new(file: Option<PathBuf>) -> Self {
         Self {
-            file,
-            memory: Mutex::default(),
+            place: RwLock::new(file.map_or(Place::Memory, Place::File)),
+            ..Self::default()
+        }
+    }
+
+    /// Uses the list of a team from now on, which has a file for each task.
+    pub fn use_team(&self, folder: PathBuf) {
+        let before = std::mem::replace(&mut *self.place.write(), Place::Folder(folder));
+        self.own.lock().get_or_insert(before);
+    }
+
+    /// Uses the session's own list again.
+    pub fn leave_team(&self) {
+        if let Some(own) = self.own.lock().take() {
+            *self.place.write() = own;
         }
     }
 
@@ -144,9 +199,10 @@ impl TaskStore {
     /// # Errors
     /// When its file can't be read.
     pub fn read(&self) -> Result<TaskList, TaskStoreError> {
-        match &self.file {
-            None => Ok(self.memory.lock().clone()),
-            Some(path) => load(path),
+        match &*self.place.read() {
+            Place::Memory => Ok(self.memory.lock().clone()),
+            Place::File(path) => load(path),
+            Place::Folder(folder) => load_folder(folder),
         }
     }
 
@@ -160,42 +216,144 @@ impl TaskStore {
     ) -> Result<T, TaskStoreError> {
         // Also keeps the conversations of this process apart.
         let mut memory = self.memory.lock();
-        let Some(path) = &self.file else {
-            let mut list = memory.clone();
-            let value = change(&mut list)?;
-            *memory = list;
-            return Ok(value);
+        let place = self.place.read().clone();
+        let (lock, path) = match &place {
+            Place::Memory => {
+                let mut list = memory.clone();
+                let value = change(&mut list)?;
+                *memory = list;
+                return Ok(value);
+            }
+            Place::File(path) => (path.with_extension("lock"), path),
+            Place::Folder(folder) => (folder.join(".lock"), folder),
         };
         let failed = |source| TaskStoreError::File {
             path: path.clone(),
             source,
         };
-        if let Some(folder) = path.parent() {
+        if let Some(folder) = lock.parent() {
             lathe_session::paths::create_private_folder(folder)
                 .map_err(|error| failed(std::io::Error::other(error.to_string())))?;
         }
-        let lock = File::create(path.with_extension("lock")).map_err(failed)?;
+        let lock = File::create(lock).map_err(failed)?;
         lock.lock().map_err(failed)?;
+        if let Place::Folder(folder) = &place {
+            let before = load_folder(folder)?;
+            let mut list = before.clone();
+            let value = change(&mut list)?;
+            keep_folder(folder, &before, &list)?;
+            return Ok(value);
+        }
         let mut list = load(path)?;
         let value = change(&mut list)?;
-        let bytes = serde_json::to_vec_pretty(&list).unwrap_or_default();
-        lathe_session::paths::write_private_file(path, &bytes)
-            .map_err(|error| failed(std::io::Error::other(error.to_string())))?;
+        write_json(path, &list)?;
         Ok(value)
     }
 }
 
 fn load(path: &Path) -> Result<TaskList, TaskStoreError> {
+    Ok(read_json(path)?.unwrap_or_default())
+}
+
+/// Reads a file; `None` when there is none.
+fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>, TaskStoreError> {
     let failed = |source| TaskStoreError::File {
         path: path.to_owned(),
         source,
     };
     match std::fs::read(path) {
         Ok(bytes) => serde_json::from_slice(&bytes)
+            .map(Some)
             .map_err(|error| failed(std::io::Error::other(error.to_string()))),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(TaskList::default()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(failed(error)),
     }
+}
+
+fn write_json(path: &Path, value: &impl Serialize) -> Result<(), TaskStoreError> {
+    let bytes = serde_json::to_vec_pretty(value).unwrap_or_default();
+    lathe_session::paths::write_private_file(path, &bytes).map_err(|error| TaskStoreError::File {
+        path: path.to_owned(),
+        source: std::io::Error::other(error.to_string()),
+    })
+}
+
+/// The file of a folder that holds what belongs to no single task.
+const COUNTERS: &str = ".list.json";
+
+/// Reads a list with a file for each task. A process that was killed between two files leaves dependencies that only one
+/// side knows; they are made whole here.
+fn load_folder(folder: &Path) -> Result<TaskList, TaskStoreError> {
+    let mut list: TaskList = read_json(&folder.join(COUNTERS))?.unwrap_or_default();
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(list),
+        Err(source) => {
+            return Err(TaskStoreError::File {
+                path: folder.to_owned(),
+                source,
+            });
+        }
+    };
+    for entry in entries.filter_map(Result::ok) {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let id = name.strip_suffix(".json");
+        if let Some(number) = id.and_then(|id| id.parse::<u64>().ok())
+            && let Some(task) = read_json::<Task>(&entry.path())?
+        {
+            list.next_id = list.next_id.max(number);
+            list.tasks.push(task);
+        }
+    }
+    list.tasks
+        .sort_by_key(|task| task.id.parse::<u64>().unwrap_or(u64::MAX));
+    let known: Vec<String> = list.tasks.iter().map(|task| task.id.clone()).collect();
+    let mut pairs = Vec::new();
+    for task in &mut list.tasks {
+        task.blocks.retain(|id| known.contains(id));
+        task.blocked_by.retain(|id| known.contains(id));
+        pairs.extend(task.blocks.iter().map(|id| (task.id.clone(), id.clone())));
+        let first = task.blocked_by.iter();
+        pairs.extend(first.map(|id| (id.clone(), task.id.clone())));
+    }
+    for (first, waiting) in pairs {
+        // One that would make a circle was written by another hand; it is left out.
+        let _ = list.make_wait(&waiting, &first);
+    }
+    Ok(list)
+}
+
+/// Writes what changed: the counters first, so that an id is never used twice.
+fn keep_folder(folder: &Path, before: &TaskList, now: &TaskList) -> Result<(), TaskStoreError> {
+    if (before.next_id, before.shown_from) != (now.next_id, now.shown_from) {
+        let counters = TaskList {
+            tasks: Vec::new(),
+            ..now.clone()
+        };
+        write_json(&folder.join(COUNTERS), &counters)?;
+    }
+    for task in &now.tasks {
+        if before.get(&task.id) != Some(task) {
+            write_json(&folder.join(format!("{}.json", task.id)), task)?;
+        }
+    }
+    for task in &before.tasks {
+        if now.get(&task.id).is_none() {
+            let path = folder.join(format!("{}.json", task.id));
+            std::fs::remove_file(&path).map_err(|source| TaskStoreError::File { path, source })?;
+        }
+    }
+    Ok(())
+}
+
+/// Who changes the list of a team.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seat {
+    /// The member's name.
+    pub name: String,
+    /// Whether it is the leader, who may give tasks to others.
+    pub leads: bool,
 }
 
 impl TaskList {
@@ -290,6 +448,55 @@ impl TaskList {
             seen.push(id);
         }
         false
+    }
+
+    /// Whether a member of a team may change a task like that: tasks of others are theirs, only the leader gives tasks
+    /// to others, and a task that waits for another can't be begun.
+    ///
+    /// # Errors
+    /// When it may not.
+    pub fn check_claim(
+        &self,
+        id: &str,
+        seat: &Seat,
+        owner: Option<&str>,
+        begins: bool,
+    ) -> Result<(), TaskListError> {
+        let Some(task) = self.get(id) else {
+            return Ok(());
+        };
+        if !seat.leads {
+            if let Some(of) = task.owner.as_ref().filter(|of| **of != seat.name) {
+                return Err(TaskListError::Owned {
+                    id: task.id.clone(),
+                    owner: of.clone(),
+                });
+            }
+            if owner.is_some_and(|owner| !owner.is_empty() && owner != seat.name) {
+                return Err(TaskListError::NotLeader);
+            }
+        }
+        let blockers = self.open_blockers(task);
+        if begins && !blockers.is_empty() {
+            return Err(TaskListError::Blocked {
+                id: task.id.clone(),
+                blockers,
+            });
+        }
+        Ok(())
+    }
+
+    /// Returns the unfinished tasks of a member that is gone. Gives their ids.
+    pub fn release(&mut self, owner: &str) -> Vec<String> {
+        let mut released = Vec::new();
+        for task in &mut self.tasks {
+            if task.owner.as_deref() == Some(owner) && !task.status.is_finished() {
+                task.owner = None;
+                task.status = TodoStatus::Pending;
+                released.push(task.id.clone());
+            }
+        }
+        released
     }
 
     /// The tasks that a task still waits for. A failed task keeps others waiting: its result is missing. A
@@ -436,6 +643,123 @@ mod tests {
         });
         let list = TaskStore::new(Some(file)).read().unwrap();
         assert_eq!(list.tasks().len(), 40);
+    }
+
+    #[test]
+    fn sixteen_members_over_two_hundred_tasks_own_each_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("team");
+        let store = TaskStore::default();
+        store.use_team(place.clone());
+        for number in 0..200 {
+            let added = store.change(|list| list.add(task(&number.to_string())));
+            assert_eq!(added.unwrap().id, (number + 1).to_string());
+        }
+        let done = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for member in 0..16 {
+                let (place, done) = (place.clone(), &done);
+                scope.spawn(move || {
+                    // Each with a store of its own, as processes have.
+                    let store = TaskStore::default();
+                    store.use_team(place);
+                    let seat = Seat {
+                        name: format!("m{member}"),
+                        leads: false,
+                    };
+                    loop {
+                        let claimed = store.change(|list| {
+                            let free = list.tasks().iter().find(|task| task.owner.is_none());
+                            let Some(id) = free.map(|task| task.id.clone()) else {
+                                return Ok(None);
+                            };
+                            list.check_claim(&id, &seat, Some(&seat.name), true)?;
+                            let task = list.get_mut(&id)?;
+                            task.owner = Some(seat.name.clone());
+                            task.status = TodoStatus::InProgress;
+                            Ok(Some(id))
+                        });
+                        let Some(id) = claimed.unwrap() else { break };
+                        done.lock().push(id.clone());
+                        // One member dies with what it holds.
+                        if member == 3 && done.lock().len() > 20 {
+                            store.change(|list| Ok(list.release(&seat.name))).unwrap();
+                            let mut done = done.lock();
+                            done.retain(|other| *other != id);
+                            break;
+                        }
+                        store
+                            .change(|list| {
+                                list.get_mut(&id)?.status = TodoStatus::Completed;
+                                Ok(())
+                            })
+                            .unwrap();
+                    }
+                });
+            }
+        });
+        let mut done = done.into_inner();
+        assert_eq!(done.len(), 200, "none lost");
+        done.sort();
+        done.dedup();
+        assert_eq!(done.len(), 200, "none twice");
+        let list = store.read().unwrap();
+        assert!(list.is_finished() && list.tasks().len() == 200);
+        assert!(list.tasks().iter().all(|task| task.owner.is_some()));
+        assert!(place.join("7.json").exists(), "a file for each");
+        store.leave_team();
+        assert!(store.read().unwrap().tasks().is_empty());
+    }
+
+    #[test]
+    fn tasks_of_others_are_theirs_and_only_the_leader_gives_tasks() {
+        let mut list = TaskList::default();
+        list.add(task("one")).unwrap();
+        list.add(task("two")).unwrap();
+        list.make_wait("2", "1").unwrap();
+        list.get_mut("1").unwrap().owner = Some("ana".to_owned());
+        let seat = |name: &str, leads| Seat {
+            name: name.to_owned(),
+            leads,
+        };
+        let ben = seat("ben", false);
+        let refused = list.check_claim("1", &ben, Some("ben"), true).unwrap_err();
+        assert!(refused.to_string().contains("belongs to ana") && refused.is_refusal());
+        assert_eq!(
+            list.check_claim("2", &ben, Some("ana"), false),
+            Err(TaskListError::NotLeader)
+        );
+        let early = list.check_claim("2", &ben, None, true).unwrap_err();
+        assert_eq!(early.to_string(), "Task 2 waits for #1.");
+        list.check_claim("1", &seat("team-lead", true), Some("ben"), true)
+            .unwrap();
+        list.check_claim("1", &seat("ana", false), None, true)
+            .unwrap();
+        assert_eq!(list.release("ana"), ["1"]);
+        assert_eq!(list.get("1").unwrap().owner, None);
+    }
+
+    #[test]
+    fn a_list_that_a_killed_process_left_halfway_is_made_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = TaskStore::default();
+        store.use_team(folder.path().to_owned());
+        for subject in ["one", "two", "three"] {
+            store.change(|list| list.add(task(subject))).unwrap();
+        }
+        store.change(|list| list.make_wait("2", "1")).unwrap();
+        store.change(|list| list.make_wait("3", "2")).unwrap();
+        // Only one side of a dependency was written, and a task that others wait for is gone.
+        let path = folder.path().join("2.json");
+        let mut two: Task = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        two.blocked_by.clear();
+        std::fs::write(&path, serde_json::to_vec(&two).unwrap()).unwrap();
+        std::fs::remove_file(folder.path().join("3.json")).unwrap();
+        let list = store.read().unwrap();
+        assert_eq!(list.get("2").unwrap().blocked_by, ["1"]);
+        assert!(list.get("2").unwrap().blocks.is_empty());
+        let next = store.change(|list| list.add(task("four"))).unwrap();
+        assert_eq!(next.id, "4", "an id is never used again");
     }
 
     #[test]
