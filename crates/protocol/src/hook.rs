@@ -64,6 +64,7 @@ hook_events! {
     TaskCreated: None, "When a task was added to the task list.";
     TaskUpdated: None, "Before a task of the task list changes; a hook may refuse the change.";
     TaskCompleted: None, "When a task of the task list was completed.";
+    TeammateIdle: Some("teammate_name"), "When a member of a team is about to go idle; a hook may have it continue.";
     Elicitation: Some("mcp_server_name"), "When an MCP server asks the user a question.";
     ElicitationResult: Some("mcp_server_name"), "When the user has answered an MCP server.";
     ConfigChange: Some("source"), "When settings changed while running.";

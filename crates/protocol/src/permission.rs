@@ -457,6 +457,9 @@ pub struct AskingAgent {
     pub agent_name: Option<String>,
     /// Its task in a few words.
     pub agent_task: String,
+    /// The colour of its name, of a member of a team.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_color: Option<String>,
 }
 
 impl AskingAgent {

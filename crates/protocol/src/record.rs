@@ -346,6 +346,13 @@ pub enum Fact {
         /// The session.
         session_id: SessionId,
     },
+    /// Coordinator mode was switched.
+    Coordinator {
+        /// Whether it is on.
+        on: bool,
+        /// The session.
+        session_id: SessionId,
+    },
     /// The session was moved to another machine and continues there.
     Moved {
         /// Where to.

@@ -30,6 +30,8 @@ pub struct Facts {
     pub worktree: Option<Value>,
     /// The goal of the session; `null` if it ended.
     pub goal: Option<Value>,
+    /// Whether coordinator mode is on.
+    pub coordinator: Option<bool>,
     /// Where the session was moved to, if it was.
     pub moved: Option<String>,
 }
@@ -70,6 +72,7 @@ impl Facts {
                 worktree_session, ..
             } => self.worktree = Some(worktree_session.clone()),
             Fact::Goal { goal, .. } => self.goal = Some(goal.clone()),
+            Fact::Coordinator { on, .. } => self.coordinator = Some(*on),
             Fact::Moved { to, .. } => self.moved = Some(to.clone()),
             Fact::FileHistorySnapshot { .. }
             | Fact::Replacement { .. }
@@ -95,6 +98,7 @@ impl Facts {
             model_choice,
             worktree,
             goal,
+            coordinator,
             moved,
             // What is older than the part that was read is older than a compaction.
             system_prompt: _,
@@ -110,6 +114,7 @@ impl Facts {
         self.model_choice = self.model_choice.take().or(model_choice);
         self.worktree = self.worktree.take().or(worktree);
         self.goal = self.goal.take().or(goal);
+        self.coordinator = self.coordinator.or(coordinator);
         self.moved = self.moved.take().or(moved);
     }
 
@@ -138,6 +143,7 @@ pub(crate) fn repeated_kind(record: &Record) -> Option<u8> {
         Fact::WorktreeState { .. } => Some(8),
         Fact::Goal { .. } => Some(9),
         Fact::Moved { .. } => Some(10),
+        Fact::Coordinator { .. } => Some(11),
         Fact::Summary { .. }
         | Fact::FileHistorySnapshot { .. }
         | Fact::Replacement { .. }

@@ -172,6 +172,10 @@ fn forked_fact(fact: &Fact, new_id: SessionId) -> Option<Fact> {
             goal,
             session_id: new_id,
         }),
+        Fact::Coordinator { on, .. } => Some(Fact::Coordinator {
+            on,
+            session_id: new_id,
+        }),
         Fact::Roots { roots, from, .. } => Some(Fact::Roots {
             roots,
             from,

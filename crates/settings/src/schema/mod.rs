@@ -31,8 +31,8 @@ pub use tables::{
 
 pub use telemetry::TelemetrySettings;
 pub use updates::{AutoUpdates, UpdateChannel};
-pub use work::{BaseRef, BudgetSettings, OnTerminalClose, SessionMessages};
-pub use work::{WaitForLimits, WorktreeSettings};
+pub use work::{BaseRef, BudgetSettings, Notifications, OnTerminalClose, SessionMessages};
+pub use work::{TeammateMode, WaitForLimits, WorktreeSettings};
 
 use crate::environment::Variable;
 use crate::paths::Environment;
@@ -158,6 +158,15 @@ pub struct Settings {
     /// Dollars that all sessions together may spend.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<BudgetSettings>,
+    /// Whether the main conversation only directs workers (coordinator mode).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub coordinator: Option<bool>,
+    /// Whether the scratch folder of coordinator mode stays with the session when it ends (default false).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep_scratch: Option<bool>,
+    /// How members of a team run: `in-process` (the default). `process` and `tmux` are refused when a team is made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub teammate_mode: Option<TeammateMode>,
     /// How often a turn continues for a goal that isn't reached; 20 if it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub goal_max_rounds: Option<u32>,
@@ -600,20 +609,6 @@ pub enum VimRemap {
     /// Leave insert mode.
     #[serde(rename = "<Esc>", alias = "<esc>")]
     Escape,
-}
-
-/// How the user is notified.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Notifications {
-    /// Whatever the terminal supports.
-    Auto,
-    /// The terminal's bell.
-    Bell,
-    /// A desktop notification.
-    Desktop,
-    /// Not at all.
-    Off,
 }
 
 /// Descriptions for the classifier of auto mode.

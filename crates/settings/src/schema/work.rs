@@ -54,6 +54,32 @@ pub enum WaitForLimits {
     Never,
 }
 
+/// How the user is notified.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Notifications {
+    /// Whatever the terminal supports.
+    Auto,
+    /// The terminal's bell.
+    Bell,
+    /// A desktop notification.
+    Desktop,
+    /// Not at all.
+    Off,
+}
+
+/// How members of a team run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TeammateMode {
+    /// As agents of the session.
+    InProcess,
+    /// As processes of their own.
+    Process,
+    /// As processes in panes of tmux.
+    Tmux,
+}
+
 /// How git worktrees of sessions and agents are made.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
