@@ -28,6 +28,7 @@ pub mod workflow;
 mod worktree;
 
 pub use context::prompt;
+pub use conversation::coordinator::NoScratch;
 pub use conversation::goal::{BadGoal, Goal};
 pub use conversation::questions::{self, Answerer};
 pub use conversation::undo::write_guard;

@@ -11,11 +11,11 @@ use lathe_permissions::parse_rule;
 use lathe_protocol::tool_name::server_name;
 use lathe_tools::{
     DynTool, ToolRegistry, agent, ask_user_question, config, structured_output, task_list,
-    todo_write,
+    team_create, team_delete, todo_write,
 };
 
 /// Tools that no agent may use: they speak for the main conversation.
-pub(crate) const FORBIDDEN: [&str; 8] = [
+pub(crate) const FORBIDDEN: [&str; 10] = [
     ask_user_question::NAME,
     config::NAME,
     "EnterWorktree",
@@ -23,6 +23,8 @@ pub(crate) const FORBIDDEN: [&str; 8] = [
     "EnterPlanMode",
     "ExitPlanMode",
     structured_output::NAME,
+    team_create::NAME,
+    team_delete::NAME,
     "Workflow",
 ];
 

@@ -2,7 +2,7 @@
 
 use crate::agents::message::send_message;
 use crate::agents::order::run_agent;
-use crate::agents::{FORBIDDEN, MOST_DEPTH, monitor};
+use crate::agents::{FORBIDDEN, MOST_DEPTH, monitor, team};
 use crate::conversation::ConversationShared;
 use crate::mcp::McpControl;
 use crate::session::background::ask_beside;
@@ -12,10 +12,11 @@ use lathe_protocol::permission::PermissionMode;
 use lathe_tools::agent;
 use lathe_tools::host::{
     AgentOrder, AgentReport, AgentTask, MonitorOrder, OtherSession, PlanModeError, PlanState,
-    SessionHost, TaskChange, WorkflowOrder, WorkflowStarted, WorktreeMove, WorktreeWish,
+    SessionHost, TaskChange, TeamMade, WorkflowOrder, WorkflowStarted, WorktreeMove, WorktreeWish,
 };
 use lathe_tools::schedule::Schedule;
-use lathe_tools::task_store::Task;
+use lathe_tools::send_message::Letter;
+use lathe_tools::task_store::{Seat, Task};
 use lathe_tools::web_search::SearchAnswer;
 use lathe_tools::{CallContext, ToolError, ToolOutput};
 use lathe_web::search::Query;
@@ -89,13 +90,39 @@ impl SessionHost for Host {
     fn send_message(
         &self,
         to: String,
-        message: String,
+        message: Letter,
         call: CallContext,
     ) -> BoxFuture<'_, Result<String, ToolError>> {
         Box::pin(async move {
             let shared = self.shared()?;
+            if let Some(sent) = team::send(&shared, &to, &message) {
+                return sent;
+            }
+            let Letter::Text(message) = message else {
+                return Err(ToolError::failed(
+                    "Such a message is for members of a team; send words.",
+                ));
+            };
             send_message(&shared, &to, &message, &call).await
         })
+    }
+
+    fn team_seat(&self) -> Option<Seat> {
+        team::seat(&*self.shared.upgrade()?)
+    }
+
+    fn task_given(&self, task: &Task) {
+        if let Some(shared) = self.shared.upgrade() {
+            team::task_given(&shared, task);
+        }
+    }
+
+    fn create_team(&self, name: &str, description: &str) -> Result<TeamMade, ToolError> {
+        team::create(&self.shared()?, name, description)
+    }
+
+    fn delete_team(&self) -> Result<String, ToolError> {
+        team::delete(&self.shared()?)
     }
 
     fn agent(&self, id: &str) -> Option<AgentTask> {
@@ -199,6 +226,11 @@ impl SessionHost for Host {
 
     fn why_missing(&self, tool: &str) -> Option<String> {
         let shared = self.shared.upgrade()?;
+        if shared.coordinates() && !crate::conversation::coordinator::has(tool) {
+            return Some(format!(
+                "You coordinate, so you don't have {tool}: start a worker with Agent that does it."
+            ));
+        }
         let place = shared.role.place()?;
         if tool == agent::NAME || tool == agent::ALIAS {
             return (place.depth >= MOST_DEPTH).then(|| {

@@ -4,7 +4,7 @@ use crate::agents::notice;
 use crate::agents::order::{add_hooks, child_token, new_worktree, order_prompt};
 use crate::agents::run::Ready;
 use crate::agents::start::{self, Start, StartFrom};
-use crate::agents::{AgentEntry, NewAgent, State, WORKFLOW};
+use crate::agents::{AgentEntry, NewAgent, State, WORKFLOW, team};
 use crate::context::git::Git;
 use crate::conversation::ConversationShared;
 use crate::worktree::Worktree;
@@ -79,7 +79,7 @@ pub(super) async fn send_message(
         tool_use_id: Some(call.tool_use_id.clone()),
         turn: shared.role.place().map_or(call.turn, |place| place.turn),
     };
-    wake(shared, &entry, message, waking).await
+    wake(shared, &entry, order_prompt(message), waking).await
 }
 
 /// Sends the user's own words to an agent: a running one gets them with its next step, one that is over continues with
@@ -98,7 +98,9 @@ pub(crate) async fn write_to(
         tool_use_id: entry.tool_use_id.clone(),
         turn: entry.state().turn.unwrap_or_else(RecordId::random),
     };
-    wake(shared, entry, message, waking).await.map(drop)
+    wake(shared, entry, order_prompt(message), waking)
+        .await
+        .map(drop)
 }
 
 /// The name of the main conversation.
@@ -139,27 +141,32 @@ fn deliver(shared: &ConversationShared, entry: &AgentEntry, message: &str) -> bo
 
 /// Puts words into the inbox of a working agent. Returns whether it works.
 fn give(entry: &AgentEntry, words: String) -> bool {
+    let mut prompt = Prompt::new(words);
+    prompt.verbatim = true;
+    give_prompt(entry, prompt)
+}
+
+/// The same with a prompt.
+pub(super) fn give_prompt(entry: &AgentEntry, prompt: Prompt) -> bool {
     let state = entry.state.lock();
     let Some(conversation) = state.conversation.upgrade() else {
         return false;
     };
-    let mut prompt = Prompt::new(words);
-    prompt.verbatim = true;
     conversation.enqueue(prompt);
     true
 }
 
 /// The call and the turn that an agent is woken for.
-struct Waking {
-    tool_use_id: Option<ToolUseId>,
-    turn: RecordId,
+pub(super) struct Waking {
+    pub(super) tool_use_id: Option<ToolUseId>,
+    pub(super) turn: RecordId,
 }
 
 /// Wakes an agent that is over: the same agent, with all it knew, in the background.
-async fn wake(
+pub(super) async fn wake(
     shared: &Arc<ConversationShared>,
     old: &Arc<AgentEntry>,
-    message: &str,
+    prompt: Prompt,
     waking: Waking,
 ) -> Result<String, ToolError> {
     let state = old.state();
@@ -189,12 +196,13 @@ async fn wake(
             return Err(error.into());
         }
     };
+    team::woken(shared, &entry);
     Ready {
         entry: entry.clone(),
         conversation,
         stream,
         parent: shared.clone(),
-        prompt: order_prompt(message),
+        prompt,
         worktree: folder.worktree,
         hooks: definition.as_ref().and_then(|it| add_hooks(shared, it)),
         briefing: folder.briefing,
@@ -267,6 +275,7 @@ fn entry_again(
         new.isolated = state.isolated;
         new.forked_from = state.forked_from;
         new.usage.tool_uses = state.usage.tool_uses;
+        new.mode = team::mode_of(&shared.session, &old.id);
     });
     entry
 }

@@ -23,6 +23,7 @@ mod order;
 pub(crate) mod restore;
 mod run;
 pub(crate) mod start;
+pub(crate) mod team;
 mod web_search;
 mod workflow;
 
@@ -324,6 +325,8 @@ pub(crate) struct AgentEntry {
     /// Whether it is over.
     over: watch::Sender<bool>,
     read: Mutex<u64>,
+    /// Whether a run of a workflow starts no agents for now.
+    pub(crate) paused: watch::Sender<bool>,
 }
 
 /// The changing state of an agent.
@@ -342,6 +345,13 @@ pub(crate) struct State {
     pub(crate) model: String,
     /// The record of the main transcript that a fork continues from.
     pub(crate) forked_from: Option<RecordId>,
+    /// The phase of the workflow that it belongs to.
+    pub(crate) phase: Option<String>,
+    /// The schema that its answer must fit, and the answer.
+    pub(crate) schema: Option<serde_json::Value>,
+    pub(crate) structured: Option<serde_json::Value>,
+    /// The permission mode of a member of a team, where it has its own.
+    pub(crate) mode: Option<lathe_protocol::permission::PermissionMode>,
     /// The turn of the main conversation that its changes belong to; `None` until it worked in this process.
     pub(crate) turn: Option<RecordId>,
     started: Instant,
@@ -392,6 +402,10 @@ impl AgentEntry {
                 isolated: false,
                 model: String::new(),
                 forked_from: None,
+                phase: None,
+                schema: None,
+                structured: None,
+                mode: None,
                 turn: None,
                 started: Instant::now(),
                 calls: HashSet::new(),
@@ -399,6 +413,7 @@ impl AgentEntry {
             }),
             over: watch::Sender::new(!running),
             read: Mutex::new(0),
+            paused: watch::Sender::new(false),
         })
     }
 
@@ -476,6 +491,8 @@ impl AgentEntry {
             last_tool: state.last_tool.clone(),
             tool_use_id: self.tool_use_id.clone(),
             parent: self.parent.as_ref().map(|parent| TaskId(parent.0.clone())),
+            phase: state.phase.clone(),
+            structured: state.structured.clone(),
             cost_usd: state.cost_usd,
         }
     }

@@ -54,7 +54,7 @@ impl Notice<'_> {
     }
 }
 
-fn cut(text: &str) -> String {
+pub(crate) fn cut(text: &str) -> String {
     if text.len() <= MOST_RESULT {
         return text.to_owned();
     }
@@ -108,6 +108,7 @@ pub(crate) fn tasks_of(prompt: &Prompt) -> Vec<String> {
 pub(crate) fn join(first: &mut Prompt, more: &Prompt) {
     let text = format!("{}\n\n{}", first.content.text(), more.content.text());
     first.content = Content::Text(text);
+    crate::agents::team::join_prompts(first, more);
     let mut tasks = tasks_of(first);
     tasks.extend(tasks_of(more));
     first.extra.insert(TASK.to_owned(), tasks.into());

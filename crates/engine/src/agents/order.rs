@@ -2,7 +2,7 @@
 
 use crate::agents::run::{self, Ready};
 use crate::agents::start::{self, Start, StartFrom};
-use crate::agents::{AgentEntry, ForkPoint, MOST_DEPTH, NewAgent, fork, listed};
+use crate::agents::{AgentEntry, ForkPoint, MOST_DEPTH, NewAgent, fork, listed, team};
 use crate::conversation::{Conversation, ConversationShared};
 use crate::session::events::EventStream;
 use crate::turn::models;
@@ -29,7 +29,7 @@ fn may_go_on(shared: &ConversationShared) -> bool {
 
 /// The definition that an order names; `None` is a fork.
 fn definition_of(
-    shared: &ConversationShared,
+    shared: &Arc<ConversationShared>,
     order: &AgentOrder,
 ) -> Result<Option<AgentDefinition>, ToolError> {
     let wanted = order.agent_type.as_deref().unwrap_or(GENERAL);
@@ -40,14 +40,21 @@ fn definition_of(
         .and_then(|filter| filter.types.as_deref());
     let types = types.or(main_types);
     let catalog = shared.session.agents.catalog();
+    let coordinated = shared.root().coordinates();
     let known = || {
-        let names: Vec<String> = listed(&catalog, types, true)
+        let names: Vec<String> = listed(&catalog, types, !coordinated)
             .into_iter()
             .map(|(name, _)| name)
             .collect();
         names.join(", ")
     };
     if wanted == FORK && catalog.get(FORK).is_none() {
+        if coordinated {
+            return Err(ToolError::failed(format!(
+                "Forks are off in coordinator mode: give a worker its own order. Agents: {}.",
+                known()
+            )));
+        }
         if shared.role.is_fork() {
             return Err(ToolError::failed(
                 "A fork can't be forked again. Do it yourself, or start another type of agent.",
@@ -107,16 +114,33 @@ pub(super) async fn run_agent(
         )));
     }
     let definition = definition_of(shared, &order)?;
+    let team = team::check_order(shared, &order)?;
     let usual = shared.role.place().is_none();
     let background = order
         .background
         .or_else(|| definition.as_ref().and_then(|it| it.run.background))
         .unwrap_or(usual)
         && may_go_on(shared);
+    if team.is_some() && !may_go_on(shared) {
+        return Err(ToolError::failed(
+            "Background work is off here, and members of a team work in the background.",
+        ));
+    }
+    let background = background || team.is_some();
     let entry = new_entry(shared, &order, definition.as_ref(), background, call);
     shared.session.agents.admit(entry.clone())?;
     // From here on it is listed as running, so every failure must end it.
-    let started = start_agent(shared, &order, definition.as_ref(), &entry, call).await;
+    let joined = match &team {
+        Some(team) => team::join(shared, team, &entry, &order),
+        None => Ok(()),
+    };
+    let started = match joined {
+        Ok(()) => start_agent(shared, &order, definition.as_ref(), &entry, call).await,
+        Err(error) => Err(error),
+    };
+    if let Some(team) = &team {
+        team::leave(team, &entry, started.is_ok());
+    }
     if let Err(error) = started {
         entry.update(|state| {
             state.status = AgentStatus::Failed;
@@ -245,11 +269,16 @@ pub(super) async fn start_agent(
         None
     };
     let mut briefing = preloaded(shared, definition);
+    briefing.extend(team::briefing(shared, entry));
     if let Some(worktree) = &worktree {
         let folder = shared.tools.working_folder.read().clone();
         briefing.push(worktree.briefing(&folder));
     }
     let briefing = (!briefing.is_empty()).then(|| briefing.join("\n\n"));
+    entry.update(|state| {
+        state.schema.clone_from(&order.schema);
+        state.phase.clone_from(&order.phase);
+    });
     let start = Start {
         parent: shared,
         entry,

@@ -83,7 +83,7 @@ impl Ready {
         let servers = connect_servers(&conversation, &root, &entry, definition.as_ref()).await;
         brief(&mut conversation, briefing, &servers);
         let order = prompt.content.text();
-        let mut ended = work(&mut conversation, &entry, prompt).await;
+        let mut ended = Box::pin(work(&mut conversation, &entry, prompt)).await;
         let resources = Resources {
             servers,
             hooks,
@@ -267,7 +267,9 @@ pub(super) fn finish(
         entry.set_known(true);
     }
     // The queue is filled before the agent is over, so that the session never looks idle in between.
-    if tells {
+    if super::team::ended(root, entry, status, &view.result) {
+        entry.set_known(true);
+    } else if tells {
         let mut result = view.result.clone();
         if let Some(note) = &view.worktree {
             result.push_str("\n\n");
@@ -336,6 +338,7 @@ async fn converse(
     }
     let mut prompt = first;
     let mut text = String::new();
+    let mut objections = 0;
     loop {
         let turn = RunningTurn::new(prompt.uuid);
         let result = {
@@ -354,6 +357,9 @@ async fn converse(
                 status: AgentStatus::Killed,
                 result: format!("It was stopped before it was done. {}", said(&result.text)),
             };
+        }
+        if result.structured_output.is_some() {
+            entry.update(|state| state.structured.clone_from(&result.structured_output));
         }
         if !result.text.is_empty() {
             text.clone_from(&result.text);
@@ -377,14 +383,42 @@ async fn converse(
                     result: format!("It was stopped before it was done. {}", said(&text)),
                 };
             }
-            None => {
-                return Ended {
-                    status: AgentStatus::Completed,
-                    result: text,
-                };
-            }
+            None => match idle_objection(&shared, entry, &text, objections).await {
+                Some(objection) => {
+                    objections += 1;
+                    prompt = objection;
+                }
+                None => {
+                    return Ended {
+                        status: AgentStatus::Completed,
+                        result: text,
+                    };
+                }
+            },
         }
     }
+}
+
+/// How often hooks may keep a member from going idle, one time after another.
+const MOST_OBJECTIONS: u32 = 8;
+
+/// A member is about to go idle. Gives the words with which it continues if a hook objects.
+async fn idle_objection(
+    shared: &Arc<ConversationShared>,
+    entry: &AgentEntry,
+    last: &str,
+    objections: u32,
+) -> Option<Prompt> {
+    if objections >= MOST_OBJECTIONS {
+        return None;
+    }
+    let reason = super::team::idle_objection(shared, last, &entry.cancel).await?;
+    // Messages reach it again.
+    entry.update(|state| state.conversation = Arc::downgrade(shared));
+    let mut prompt = Prompt::new(reminder(&format!("A hook wants you to continue: {reason}")));
+    prompt.is_meta = true;
+    prompt.verbatim = true;
+    Some(prompt)
 }
 
 fn said(text: &str) -> String {

@@ -28,6 +28,7 @@ use lathe_protocol::record::Record;
 use lathe_session::TranscriptWriter;
 use lathe_settings::instructions::Instructions;
 use lathe_tools::agent::{self, Agent};
+use lathe_tools::structured_output::StructuredOutput;
 use lathe_tools::{ToolContext, ToolRegistry};
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -76,18 +77,24 @@ pub(crate) fn build(start: Start<'_>) -> Result<(Conversation, EventStream), Age
     let depth = parent.depth() + 1;
     let (sink, stream) = events::channel();
     let memory = definition.and_then(|definition| memory_of(&root, definition));
-    let permissions = permissions(parent, definition, worktree, memory.as_ref());
+    let own_mode = entry.state().mode;
+    let permissions = permissions(parent, definition, own_mode, worktree, memory.as_ref());
     let (tools, language) = tool_context(parent, worktree);
     let folder = tools.working_folder.read().clone();
     let filter = definition.map(ToolFilter::of_agent).unwrap_or_default();
-    let registry = match &history {
+    let mut registry = match &history {
         StartFrom::Fork(point) => point.tools.clone(),
         _ => registry(parent, &root, &filter, entry.is_background(), depth),
     };
+    let shape = shape_of(entry);
     let hooks = hooks(parent, &root, entry, &tools, &permissions, &sink);
     let questions = Arc::new(Questions::for_agent(&parent.questions, &root, entry));
     let is_fork = matches!(history, StartFrom::Fork(_)) || entry.agent_type == agent::FORK;
-    let (fixed, child_seed) = fixed(&seed, &root, definition, &model, &folder, memory.as_ref());
+    let (mut fixed, child_seed) = fixed(&seed, &root, definition, &model, &folder, memory.as_ref());
+    if let Some(tool) = shape {
+        registry.add_dyn(Arc::new(tool));
+        fixed.limits.structured_output = true;
+    }
     let place = AgentPlace {
         id: entry.id.clone(),
         depth,
@@ -142,6 +149,13 @@ pub(crate) fn build(start: Start<'_>) -> Result<(Conversation, EventStream), Age
         state.turn = Some(turn);
     });
     Ok((conversation, stream))
+}
+
+/// The tool by which an agent gives an answer of a shape that was asked for.
+fn shape_of(entry: &AgentEntry) -> Option<StructuredOutput> {
+    let schema = entry.state().schema?;
+    let schema = lathe_schema::Schema::new(schema);
+    schema.ok().map(StructuredOutput::new)
 }
 
 /// The context of an agent's tools, in its worktree or in its parent's folder.
@@ -295,7 +309,7 @@ fn registry(
         let list = listed(
             &parent.session.agents.catalog(),
             filter.types.as_deref(),
-            true,
+            !root.coordinates(),
         );
         tools.retain(|tool| tool.name() != agent::NAME);
         tools.add(Agent::new(
@@ -337,15 +351,17 @@ fn memory_of(root: &ConversationShared, definition: &AgentDefinition) -> Option<
 fn permissions(
     parent: &Arc<ConversationShared>,
     definition: Option<&AgentDefinition>,
+    own_mode: Option<PermissionMode>,
     worktree: Option<&Worktree>,
     memory: Option<&AutoMemory>,
 ) -> Arc<Permissions> {
-    let mode = definition.and_then(|definition| {
+    let of_definition = definition.and_then(|definition| {
         let wanted = definition.permission_mode?;
         // A parent that may do more, or only plan, doesn't hand out another mode.
         (parent.permissions.mode() == PermissionMode::Default && wanted != PermissionMode::Default)
             .then_some(wanted)
     });
+    let mode = own_mode.or(of_definition);
     let filter = definition.map(ToolFilter::of_agent).unwrap_or_default();
     let reads_only = definition.is_some_and(|definition| definition.read_only);
     let others = definition.is_some() && !parent.permissions.snapshot().limits.only.is_empty();
@@ -415,7 +431,7 @@ fn tool_of(rule: &str) -> &str {
 /// The parts of an agent that don't change.
 fn fixed(
     seed: &Arc<Seed>,
-    root: &ConversationShared,
+    root: &Arc<ConversationShared>,
     definition: Option<&AgentDefinition>,
     model: &str,
     folder: &std::path::Path,
@@ -433,7 +449,9 @@ fn fixed(
         ..seed.limits
     };
     if let Some(definition) = definition {
-        child.prompt = prompt(seed, definition, model, folder, memory);
+        let mut around = seed.prompt.clone();
+        around.surroundings.scratch = root.scratch();
+        child.prompt = prompt(around, definition, model, folder, memory);
     }
     child.betas.extend(
         root.session
@@ -461,13 +479,12 @@ fn fixed(
 
 /// An agent's system prompt: its definition's, what holds for all agents, and where it works.
 fn prompt(
-    seed: &Seed,
+    mut around: PromptParts,
     definition: &AgentDefinition,
     model: &str,
     folder: &std::path::Path,
     memory: Option<&AutoMemory>,
 ) -> PromptParts {
-    let mut around = seed.prompt.clone();
     around.surroundings.cwd = folder.to_owned();
     model.clone_into(&mut around.surroundings.model);
     around.memory = memory.map(AutoMemory::prompt).unwrap_or_default();

@@ -73,6 +73,11 @@ impl PrefixWatch {
         self.expected = Some(why);
     }
 
+    /// Whether a request was sent before.
+    pub(crate) fn has_seen_one(&self) -> bool {
+        self.last.is_some()
+    }
+
     /// Looks at a request. Costs a comparison of addresses for what isn't known to be the same.
     pub(crate) fn look(&mut self, request: &ModelRequest) -> Option<Break> {
         let changed = self.last.as_ref().and_then(|last| change(last, request));

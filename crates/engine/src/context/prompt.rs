@@ -5,7 +5,7 @@ use bytes::Bytes;
 use lathe_model::CacheMarkers;
 use lathe_settings::instructions::{Instructions, Reason};
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The parts that never change, in order.
 const FIXED: [&str; 4] = [
@@ -23,6 +23,17 @@ const WORK: usize = 1;
 
 /// The line of that part about the task list, up to the name of its tool.
 const TASK_LIST: &str = "- For work of three or more steps keep the task list current with ";
+
+/// The part of a conversation that directs workers.
+const COORDINATOR: &str = crate::conversation::coordinator::PROMPT;
+
+/// The line about the folder that workers share.
+fn scratch_line(folder: &Path) -> String {
+    format!(
+        "- Scratch folder that all workers share, to read and write without questions, removed at the end: {}",
+        folder.display()
+    )
+}
 
 /// The parts of the system prompt.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -53,6 +64,8 @@ pub struct PromptParts {
     pub lean: bool,
     /// The tool that keeps the task list, as the prompt names it; `None` when there is none.
     pub task_tool: Option<&'static str>,
+    /// The scratch folder of a conversation that directs workers; `None` for all others.
+    pub coordinator: Option<PathBuf>,
     /// Whether, and for how long, the provider keeps it.
     pub cache: CacheMarkers,
 }
@@ -70,6 +83,8 @@ pub struct Surroundings {
     pub platform: String,
     /// The shell that commands run in.
     pub shell: String,
+    /// The folder that the workers of a coordinator share.
+    pub scratch: Option<PathBuf>,
     /// Today, as `2026-01-31`.
     pub date: String,
     /// The model's id.
@@ -103,22 +118,17 @@ impl PromptParts {
                 }
             }
             None => {
-                let fixed: Vec<String> = FIXED
-                    .iter()
-                    .enumerate()
-                    .filter(|(index, _)| *index != WORK || !self.style_alone)
-                    .map(|(index, part)| match self.task_tool {
-                        Some(tool) if index == WORK => {
-                            format!("{}\n{TASK_LIST}{tool}.", part.trim_end())
-                        }
-                        _ => part.trim_end().to_owned(),
-                    })
-                    .collect();
-                blocks.push((fixed.join("\n\n"), true));
+                blocks.push((self.fixed(), true));
                 if !self.varying_apart {
                     blocks.push((self.varying(), false));
                 }
             }
+        }
+        if let Some(scratch) = &self.coordinator {
+            let own = self.replacement.is_some() || self.lean;
+            let text = if own { COORDINATOR.trim_end() } else { "" };
+            let line = scratch_line(scratch);
+            blocks.push((format!("{text}\n{line}").trim().to_owned(), false));
         }
         if let Some(text) = &self.appended
             && !text.trim().is_empty()
@@ -129,6 +139,26 @@ impl PromptParts {
             last.1 = true;
         }
         blocks
+    }
+
+    /// Our own text, which never changes. A coordinator has its own instead of those about work and its tools.
+    fn fixed(&self) -> String {
+        if self.coordinator.is_some() {
+            let parts = [FIXED[0], COORDINATOR, FIXED[3]];
+            return parts.map(str::trim_end).join("\n\n");
+        }
+        let fixed: Vec<String> = FIXED
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| *index != WORK || !self.style_alone)
+            .map(|(index, part)| match self.task_tool {
+                Some(tool) if index == WORK => {
+                    format!("{}\n{TASK_LIST}{tool}.", part.trim_end())
+                }
+                _ => part.trim_end().to_owned(),
+            })
+            .collect();
+        fixed.join("\n\n")
     }
 
     /// The varying part, if it belongs into the conversation.
@@ -146,6 +176,9 @@ impl PromptParts {
                 "- Additional working folders: {}\n",
                 root.display()
             ));
+        }
+        if let Some(scratch) = &at.scratch {
+            text.push_str(&format!("{}\n", scratch_line(scratch)));
         }
         match &at.git_branch {
             Some(branch) => text.push_str(&format!("- Git repository, branch {branch}\n")),
@@ -263,7 +296,7 @@ pub fn instructions_text(instructions: &Instructions) -> String {
 
 /// The branch that a folder is on, read from git's own files: no process is started for it.
 #[must_use]
-pub fn git_branch(folder: &std::path::Path) -> Option<String> {
+pub fn git_branch(folder: &Path) -> Option<String> {
     let dot_git = folder
         .ancestors()
         .map(|at| at.join(".git"))

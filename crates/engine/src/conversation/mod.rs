@@ -8,6 +8,7 @@
 mod accept;
 pub(crate) mod attachments;
 mod choices;
+pub(crate) mod coordinator;
 pub(crate) mod extraction;
 pub(crate) mod goal;
 mod hook_conditions;
@@ -448,6 +449,7 @@ impl Conversation {
 
     /// A list of tools as bytes, encoded again only when the list has changed.
     pub(crate) fn encode_tools(&mut self, registry: &ToolRegistry) -> Bytes {
+        coordinator::follow_mode(self);
         lean::follow_window(self);
         let lean = self.fixed.prompt.lean;
         if lean && self.shared.permissions.mode() == PermissionMode::Plan {

@@ -131,6 +131,7 @@ impl Questions {
                 agent_type: entry.agent_type.clone(),
                 agent_name: entry.name.clone(),
                 agent_task: entry.description.clone(),
+                agent_color: crate::agents::team::color_of(&root.session, entry),
             }),
             in_background: AtomicBool::new(entry.is_background()),
             main: Some(root.permissions.clone()),
@@ -170,6 +171,11 @@ impl Questions {
 
     pub(crate) fn is_in_background(&self) -> bool {
         self.in_background.load(Ordering::Relaxed)
+    }
+
+    /// Whether a coordinator's worker asks: then automated checks come first, however it runs.
+    fn is_worker(&self) -> bool {
+        self.root.upgrade().is_some_and(|root| root.coordinates())
     }
 
     /// The state of the session when no question is open.
@@ -283,7 +289,7 @@ impl Questions {
             // A host may answer at once, and a hook takes a moment to start: hooks have their say first. Where nobody
             // waits for the agent, nobody is disturbed before they have.
             let patience = async {
-                if self.is_in_background() {
+                if self.is_in_background() || self.is_worker() {
                     std::future::pending::<()>().await;
                 } else {
                     tokio::time::sleep(HOOKS_FIRST).await;

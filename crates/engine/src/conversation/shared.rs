@@ -27,7 +27,7 @@ use parking_lot::{Mutex, RwLock};
 use std::collections::{HashSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -142,6 +142,8 @@ pub(crate) struct ConversationState {
     pub(crate) worktree: crate::worktree::session::Place,
     /// The condition that turns go on for.
     pub(crate) goal: crate::conversation::goal::GoalCell,
+    /// Whether the conversation only directs workers.
+    pub(crate) coordination: crate::conversation::coordinator::Coordination,
     /// Edits of the context that the next request has.
     pub(crate) surgery: Mutex<Vec<Record>>,
     /// The newest request, from which questions beside the conversation are asked.
@@ -158,6 +160,7 @@ impl ConversationState {
             planning: crate::conversation::plan::Planning::default(),
             worktree: crate::worktree::session::Place::default(),
             goal: crate::conversation::goal::GoalCell::default(),
+            coordination: crate::conversation::coordinator::Coordination::default(),
             surgery: Mutex::default(),
             last_request: Mutex::default(),
         }
@@ -234,6 +237,9 @@ impl ConversationShared {
         if let Some(filter) = self.role.filter() {
             registry.retain(|tool| filter.keeps(tool));
         }
+        if self.coordinates() {
+            registry.retain(|tool| crate::conversation::coordinator::has(tool.name()));
+        }
         registry
     }
 
@@ -299,6 +305,7 @@ impl ConversationShared {
         if crate::session::schedule::is_fire(prompt) {
             self.session.schedule.accepted(prompt.uuid);
         }
+        crate::agents::team::read(self, prompt);
         if !notice::is_notification(prompt) {
             return;
         }
@@ -308,6 +315,20 @@ impl ConversationShared {
                 self.session.agents.keep(&entry);
             }
         }
+    }
+
+    /// Whether this conversation is limited to directing workers.
+    pub(crate) fn coordinates(&self) -> bool {
+        matches!(self.role, Role::Main { .. }) && self.state.coordination.on.load(Ordering::Relaxed)
+    }
+
+    /// The scratch folder of the session in coordinator mode; workers ask for it too.
+    pub(crate) fn scratch(self: &Arc<Self>) -> Option<PathBuf> {
+        self.root().coordinates().then(|| self.scratch_folder())
+    }
+
+    pub(super) fn scratch_folder(&self) -> PathBuf {
+        self.session.agents.paths.session_folder().join("scratch")
     }
 
     /// The main conversation.

@@ -28,6 +28,8 @@ use lathe_tools::report_findings::ReportFindings;
 use lathe_tools::send_message::SendMessage;
 use lathe_tools::task_list::{TaskCreate, TaskGet, TaskList, TaskUpdate};
 use lathe_tools::task_store::TaskStore;
+use lathe_tools::team_create::TeamCreate;
+use lathe_tools::team_delete::TeamDelete;
 use lathe_tools::wakeup::ScheduleWakeup;
 use lathe_tools::workflow::Workflow;
 use lathe_tools::worktree::{EnterWorktree, ExitWorktree};
@@ -139,9 +141,11 @@ pub(crate) fn add_tools(
     environment: &Environment,
     model: &str,
 ) {
-    registry.add(agent_tool(catalog, None));
+    registry.add(agent_tool(catalog, None, true));
     registry.add(SendMessage);
     registry.add(ListAgents);
+    registry.add(TeamCreate);
+    registry.add(TeamDelete);
     let html = environment.get(Variable::QuestionPreviewFormat) == Some("html");
     registry.add(AskUserQuestion::new(html));
     registry.add(EnterPlanMode);
@@ -166,8 +170,12 @@ pub(crate) fn add_tools(
 }
 
 /// The Agent tool with the agents that may be started.
-pub(crate) fn agent_tool(catalog: &AgentCatalog, types: Option<&[String]>) -> Agent {
-    let list = agents::listed(catalog, types, true);
+pub(crate) fn agent_tool(
+    catalog: &AgentCatalog,
+    types: Option<&[String]>,
+    with_fork: bool,
+) -> Agent {
+    let list = agents::listed(catalog, types, with_fork);
     Agent::new(
         list.iter()
             .map(|(name, purpose)| (name.as_str(), purpose.as_str())),
@@ -182,7 +190,9 @@ pub(crate) fn describe_agents(conversation: &mut Conversation) {
     {
         return;
     }
-    let tool = agent_tool(&conversation.shared.session.agents.described(), None);
+    let with_fork = !conversation.shared.coordinates();
+    let catalog = conversation.shared.session.agents.described();
+    let tool = agent_tool(&catalog, None, with_fork);
     registry.retain(|tool| tool.name() != lathe_tools::agent::NAME);
     registry.add(tool);
 }
@@ -267,7 +277,7 @@ pub(crate) async fn connect(
     conversation: &mut Conversation,
     shared: &Arc<ConversationShared>,
     resumed: bool,
-) -> Option<Diagnostic> {
+) -> Vec<Diagnostic> {
     shared.tools.set_host(Arc::new(Host::new(shared)));
     let folder = shared.tools.working_folder.read().clone();
     let trusted = Git::new(&shared.permissions.snapshot(), &folder);
@@ -280,7 +290,7 @@ pub(crate) async fn connect(
         });
     }
     if !resumed {
-        return None;
+        return Vec::new();
     }
     let messages = conversation.request_messages();
     let was_told = |id: &lathe_protocol::ids::AgentId| {
@@ -299,9 +309,11 @@ pub(crate) async fn connect(
         )
         .await;
     conversation.context.since_interruption = told;
-    (interrupted > 0).then(|| {
+    let interrupted = (interrupted > 0).then(|| {
         Diagnostic::note(format!(
             "{interrupted} agent(s) of this session were interrupted when it ended; SendMessage resumes one"
         ))
-    })
+    });
+    let team = agents::team::attach(shared);
+    interrupted.into_iter().chain(team).collect()
 }

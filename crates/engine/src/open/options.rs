@@ -231,6 +231,8 @@ pub struct ExtensionOptions {
     pub without_skills: bool,
     /// The agent that the main conversation runs as.
     pub agent: Option<String>,
+    /// Whether the main conversation only directs workers.
+    pub coordinator: bool,
     /// Agents by name, as `--agents` and SDK hosts give them, weakest first.
     pub agents: Vec<serde_json::Value>,
     /// The only skills to load; `None` is all.

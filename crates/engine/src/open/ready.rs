@@ -15,6 +15,7 @@ use crate::context::KeptPrompt;
 use crate::context::prompt::{
     PromptParts, Surroundings, attribution_text, git_branch, instructions_text,
 };
+use crate::conversation::coordinator;
 use crate::conversation::hook_model::SessionHookModel;
 use crate::conversation::questions::Questions;
 use crate::conversation::records::{RecordFactory, reminder};
@@ -180,10 +181,12 @@ fn begin(
     if let Some(carried) = &options.history.carried {
         take_over(conversation, carried, remarks);
     }
-    match history {
-        Some(history) => restore(conversation, history, options, remarks),
-        None => Ok(()),
+    if let Some(history) = history {
+        restore(conversation, history, options, remarks)?;
     }
+    let kept = history.and_then(|history| history.facts.coordinator);
+    coordinator::begin(conversation, options, kept)
+        .map_err(|error| OpenError::Usage(format!("coordinator mode: {error}")))
 }
 
 /// Tools that do nothing but ask the user.
@@ -307,6 +310,8 @@ fn prompt(
                 .shell
                 .program()
                 .map_or_else(|| "none".to_owned(), |program| program.name().to_owned()),
+            // Only workers of a coordinator have one; the mode may be switched later.
+            scratch: None,
             date: crate::context::today::date(
                 jiff::Timestamp::now(),
                 variable("TZ"),
@@ -326,6 +331,7 @@ fn prompt(
         planning: loaded.options.prompt.plan_mode_instructions.clone(),
         lean: crate::context::lean::applies(model.info.context_window),
         task_tool: task_tools::named(registry, &equipped.permissions),
+        coordinator: None,
         cache: cache_markers(&loaded.environment, &loaded.settings, &model.id),
     };
     let parts = match &loaded.main {
@@ -479,6 +485,7 @@ fn session(equipped: &Equipped, agents: Arc<AgentCatalog>, betas: &[String]) -> 
             environment,
             options,
         ),
+        team: RwLock::default(),
         schedule: super::schedule::schedule(&equipped.loaded),
         purse: Purse::new(
             kept_totals(transcript.history.as_ref()).map_or(0.0, |totals| totals.cost_usd()),

@@ -365,7 +365,7 @@ impl Actor {
                 self.keep_asides().await;
                 self.start_next();
             }
-            let owes = self.shared.session.agents.owes_an_end();
+            let owes = self.owes();
             // An agent that has just ended has put its notification there before it counted as ended.
             let quiet =
                 self.running.is_none() && !owes && self.shared.inbox.queue.lock().is_empty();
@@ -420,6 +420,13 @@ impl Actor {
             }
         }
         self.close().await;
+    }
+
+    /// Whether an agent is running whose end the conversation gets, or a message is on its way to one.
+    fn owes(&self) -> bool {
+        let session = &self.shared.session;
+        let delivers = session.team.read().as_ref().is_some_and(|it| it.delivers());
+        delivers || session.agents.owes_an_end()
     }
 
     /// Whether the end of the session waits for background agents. The wait begins with the question.
@@ -607,6 +614,8 @@ impl Actor {
 
     async fn close(self) {
         self.shared.session.agents.shut_down().await;
+        // Another process may lead the team from now on.
+        *self.shared.session.team.write() = None;
         self.shared
             .session
             .background
@@ -634,6 +643,7 @@ impl Actor {
         self.shared.tools.shell.shut_down().await;
         let reason = self.shared.session.background.end_reason();
         crate::worktree::session::close(&self.shared, reason).await;
+        crate::conversation::coordinator::close(&self.shared);
         self.shared.hooks.session_end(reason.name()).await;
         if let Err(error) = self.shared.transcript.close().await {
             self.shared.events.notice(

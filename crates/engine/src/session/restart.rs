@@ -45,6 +45,8 @@ pub struct Carried {
     pub cleared: bool,
     /// The port of the editor that was connected.
     pub editor: Option<u16>,
+    /// Whether the conversation only directed workers.
+    pub coordinator: bool,
     /// The worktree that the session was in.
     pub worktree: Option<std::path::PathBuf>,
 }
@@ -75,6 +77,7 @@ impl SessionHandle {
                 previous: self.session_id(),
                 cleared: *how == Restart::Clear,
                 editor: self.editor().connected().map(|editor| editor.port),
+                coordinator: self.shared.coordinates(),
                 worktree: crate::worktree::session::path_of(&self.shared),
             }),
             persist: options.history.persist,

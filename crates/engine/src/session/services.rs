@@ -21,6 +21,8 @@ pub(crate) struct Session {
     pub(crate) settings: SessionSettings,
     pub(crate) plugins: Arc<Plugins>,
     pub(crate) agents: Arc<Agents>,
+    /// The team that the main conversation leads.
+    pub(crate) team: RwLock<Option<Arc<crate::agents::team::Team>>>,
     /// Scheduled prompts.
     pub(crate) schedule: Arc<Schedule>,
     /// The session's part of budgets over all sessions.

@@ -140,6 +140,7 @@ pub(crate) fn announce_skills(conversation: &mut Conversation) {
         .find(super::tool::NAME)
         .is_some_and(|tool| filter.is_none_or(|filter| filter.keeps(&**tool)));
     if !has_tool
+        || conversation.shared.coordinates()
         || conversation
             .shared
             .permissions

@@ -1,5 +1,6 @@
 //! Where workflows are: in folders of the user and the project, and built in.
 
+use lathe_extensions::plugins::load::LoadedPlugins;
 use lathe_settings::Places;
 use lathe_workflow::Script;
 use std::path::{Path, PathBuf};
@@ -57,11 +58,39 @@ fn folders(places: &Places) -> Vec<PathBuf> {
     folders
 }
 
+/// The workflows of a plugin. Their names begin with its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PluginFolder {
+    /// The plugin.
+    pub plugin: String,
+    /// Its folder with workflows.
+    pub folder: PathBuf,
+}
+
+/// The folders with workflows of plugins that were confirmed.
+#[must_use]
+pub fn of_plugins(loaded: &LoadedPlugins) -> Vec<PluginFolder> {
+    let plugins = loaded.plugins.iter().map(|plugin| &plugin.contribution);
+    plugins
+        .filter(|plugin| plugin.trusted)
+        .map(|plugin| PluginFolder {
+            plugin: plugin.name.clone(),
+            folder: plugin.root.join("workflows"),
+        })
+        .collect()
+}
+
 /// All workflows, by name.
 #[must_use]
-pub fn list(places: &Places) -> Vec<SavedWorkflow> {
+pub fn list(places: &Places, plugins: &[PluginFolder]) -> Vec<SavedWorkflow> {
     let mut found: Vec<SavedWorkflow> = Vec::new();
-    for folder in folders(places) {
+    let own = folders(places)
+        .into_iter()
+        .map(|folder| (String::new(), folder));
+    let of_plugins = plugins
+        .iter()
+        .map(|plugin| (format!("{}:", plugin.plugin), plugin.folder.clone()));
+    for (prefix, folder) in own.chain(of_plugins) {
         let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
         let mut files: Vec<PathBuf> = files.map(|file| file.path()).collect();
         files.sort();
@@ -69,7 +98,7 @@ pub fn list(places: &Places) -> Vec<SavedWorkflow> {
             let is_script = path.extension().is_some_and(|end| end == "js");
             let name = path
                 .file_stem()
-                .map(|stem| stem.to_string_lossy().into_owned());
+                .map(|stem| format!("{prefix}{}", stem.to_string_lossy()));
             let Some(name) = name.filter(|_| is_script) else {
                 continue;
             };
@@ -120,7 +149,11 @@ pub fn read(path: &Path) -> Result<String, WorkflowFileError> {
 ///
 /// # Errors
 /// When there is none.
-pub fn find(places: &Places, reference: &str) -> Result<SavedWorkflow, WorkflowFileError> {
+pub fn find(
+    places: &Places,
+    plugins: &[PluginFolder],
+    reference: &str,
+) -> Result<SavedWorkflow, WorkflowFileError> {
     let path = Path::new(reference);
     if path.extension().is_some_and(|end| end == "js") {
         let path = places.project.join(path);
@@ -130,7 +163,7 @@ pub fn find(places: &Places, reference: &str) -> Result<SavedWorkflow, WorkflowF
             path: Some(path),
         });
     }
-    let all = list(places);
+    let all = list(places, plugins);
     let by_file = all.iter().find(|saved| saved.name == reference);
     let by_meta = || {
         let named = |saved: &&SavedWorkflow| {

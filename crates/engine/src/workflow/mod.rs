@@ -6,8 +6,11 @@
 //! gets them, so a run that was killed continues from there.
 
 mod files;
+mod runs;
 
-pub use files::{SavedWorkflow, WorkflowFileError, find, list, read};
+pub use files::{PluginFolder, SavedWorkflow, WorkflowFileError, find, list, of_plugins, read};
+pub use runs::RunView;
+pub(crate) use runs::{run_of, runs, save};
 
 use crate::agents::{AgentEntry, NewAgent, WorkflowAgents};
 use crate::conversation::ConversationShared;
@@ -190,7 +193,7 @@ fn prepare(
     let script = match (&order.script, &order.name, &order.path, &order.resume) {
         (Some(text), ..) => Script::parse("workflow", text)?,
         (_, Some(name), ..) => {
-            let saved = find(places, name)?;
+            let saved = find(places, &of_plugins(&shared.session.plugins.loaded()), name)?;
             Script::parse(&saved.name, &saved.text)?
         }
         (_, _, Some(path), _) => Script::parse(&path.display().to_string(), &read(path)?)?,
@@ -261,6 +264,7 @@ impl Run {
         });
         let options = RunOptions {
             args,
+            total_tokens: tokens_left(&shared),
             ..RunOptions::default()
         };
         let (to_script, from_agents) = answers::channel();
@@ -319,6 +323,13 @@ impl Run {
     }
 }
 
+/// Tokens that the session may still use, where it has a limit.
+fn tokens_left(shared: &Arc<ConversationShared>) -> Option<u64> {
+    let most = shared.seed.limits.max_tokens?;
+    let used = shared.root().spending.totals.lock().tokens();
+    Some(most.saturating_sub(used))
+}
+
 /// The result as text, with what failed on the way.
 fn with_dropped(value: &Value, dropped: &[String]) -> String {
     let mut text = match value {
@@ -358,7 +369,8 @@ fn direct(
             }
             Request::Workflow { id, reference } => {
                 let places = &shared.session.settings.loader.places;
-                let found = find(places, &reference).map_err(WorkflowError::from);
+                let plugins = of_plugins(&shared.session.plugins.loaded());
+                let found = find(places, &plugins, &reference).map_err(WorkflowError::from);
                 let script = found.and_then(|saved| Ok(Script::parse(&saved.name, &saved.text)?));
                 let outcome = match script {
                     Ok(script) => Outcome::Script(Box::new(script)),
@@ -394,6 +406,7 @@ impl Direction {
         if self.started.fetch_add(1, Ordering::Relaxed) >= MOST_AGENTS {
             return Outcome::Failed(format!("a run starts at most {MOST_AGENTS} agents"));
         }
+        self.unless_paused().await;
         let Ok(_place) = self.places.acquire().await else {
             return Outcome::Failed("the run is over".to_owned());
         };
@@ -408,6 +421,16 @@ impl Direction {
                 Outcome::Value(recorded.value)
             }
             Err(why) => Outcome::Failed(why.to_string()),
+        }
+    }
+
+    /// Waits while the run is paused.
+    async fn unless_paused(&self) {
+        let mut paused = self.entry.paused.subscribe();
+        tokio::select! {
+            // The sender lives as long as the entry.
+            _ = paused.wait_for(|paused| !paused) => {}
+            () = self.entry.cancel.cancelled() => {}
         }
     }
 
@@ -430,6 +453,10 @@ impl Direction {
                 let value = Value::String(task.result);
                 return Ok(Recorded { value, tokens });
             };
+            if let Some(value) = task.structured {
+                return Ok(Recorded { value, tokens });
+            }
+            // Models that can't call the tool write the value down.
             match matching(&task.result, schema) {
                 Ok(value) => return Ok(Recorded { value, tokens }),
                 Err(why) => problem = why.to_string(),
@@ -444,7 +471,7 @@ fn order_of(call: &AgentCall, problem: &str) -> AgentOrder {
     if let Some(schema) = &call.schema {
         let _ = write!(
             prompt,
-            "\n\nYour last message must be one JSON value that matches this JSON Schema, and nothing else:\n{schema}"
+            "\n\nGive your answer with the tool StructuredOutput; this is its schema:\n{schema}"
         );
     }
     if !problem.is_empty() {
@@ -465,7 +492,9 @@ fn order_of(call: &AgentCall, problem: &str) -> AgentOrder {
         effort: call.effort.clone(),
         background: Some(false),
         worktree: call.isolation.as_deref() == Some("worktree"),
-        name: None,
+        schema: call.schema.clone(),
+        phase: call.phase.clone(),
+        ..AgentOrder::default()
     }
 }
 

@@ -8,7 +8,7 @@ fn is_fork(request: &RecordedRequest) -> bool {
     request.last_user_text().contains("Your order: part")
 }
 
-fn bare(value: &Value) -> String {
+pub(crate) fn bare(value: &Value) -> String {
     let mut text = value.to_string();
     for marker in [
         r#","cache_control":{"type":"ephemeral"}"#,
@@ -20,7 +20,7 @@ fn bare(value: &Value) -> String {
 }
 
 /// Which part of each agent's first request the provider found in its cache, as its own transcript has it.
-fn shares(talk: &Talk) -> Vec<f64> {
+pub(crate) fn shares(talk: &Talk) -> Vec<f64> {
     let paths = lathe_session::SessionPaths::of_transcript(talk.session.transcript());
     let mut shares = Vec::new();
     for agent in talk.session.tasks().agents() {

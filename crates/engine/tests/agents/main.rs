@@ -10,6 +10,7 @@
     reason = "tests say what they expect"
 )]
 
+mod coordinator;
 mod forks;
 mod goals;
 mod limits;
@@ -20,4 +21,5 @@ mod schedule;
 mod support;
 mod surroundings;
 mod tasks;
+mod teams;
 mod worktrees;

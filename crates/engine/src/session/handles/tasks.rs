@@ -7,6 +7,8 @@ use lathe_protocol::op::Prompt;
 use lathe_protocol::record::Record;
 use lathe_shell::run::{BackgroundCommand, BackgroundError, ShellSession};
 use lathe_tools::schedule::Schedule;
+use lathe_tools::task_store::Task;
+use lathe_tools::team::TeamConfig;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,6 +32,9 @@ pub enum TaskError {
     /// Reading was interrupted.
     #[error("its transcript can't be read: {0}")]
     Interrupted(#[source] tokio::task::JoinError),
+    /// The script of a run can't be saved.
+    #[error("the workflow can't be saved: {0}")]
+    NotSaved(String),
     /// Its output can't be read.
     #[error("{} can't be read: {source}", path.display())]
     Output {
@@ -80,6 +85,59 @@ impl TasksHandle<'_> {
         schedule::mark_as_own(&mut prompt, self.shared.permissions.mode());
         self.shared.inbox.queue.lock().push_back(prompt);
         self.shared.inbox.wake.notify_one();
+    }
+
+    /// The team that the session leads, and the unfinished tasks of each member.
+    #[must_use]
+    pub fn team(self) -> Option<(TeamConfig, Vec<Task>)> {
+        let team = self.shared.session.team.read().clone()?;
+        let config = team.store.config().ok()?;
+        let list = self.shared.tools.tasks.read().ok()?;
+        let open = list.tasks().iter();
+        let open = open.filter(|task| task.owner.is_some() && !task.status.is_finished());
+        Some((config, open.cloned().collect()))
+    }
+
+    /// The runs of workflows, oldest first, with the agents of each.
+    #[must_use]
+    pub fn workflows(self) -> Vec<crate::workflow::RunView> {
+        crate::workflow::runs(self.shared)
+    }
+
+    /// Keeps a run from starting agents, or lets it start them again. Those that work go on.
+    ///
+    /// # Errors
+    /// When there is no such run, or it is over.
+    pub fn pause_workflow(self, id: &str, paused: bool) -> Result<(), TaskError> {
+        let entry = crate::workflow::run_of(self.shared, id);
+        let entry = entry.ok_or_else(|| TaskError::NoSuchAgent(id.to_owned()))?;
+        if !entry.is_running() {
+            return Err(TaskError::NotRunning(id.to_owned()));
+        }
+        entry.paused.send_replace(paused);
+        Ok(())
+    }
+
+    /// Saves the script of a run among the project's workflows. Gives the file.
+    ///
+    /// # Errors
+    /// When there is no such run, or the file exists or can't be written.
+    pub fn save_workflow(self, id: &str, name: &str) -> Result<PathBuf, TaskError> {
+        crate::workflow::save(self.shared, id, name)
+    }
+
+    /// Whether the conversation only directs workers.
+    #[must_use]
+    pub fn coordinates(self) -> bool {
+        self.shared.coordinates()
+    }
+
+    /// Switches coordinator mode, from the next step on.
+    ///
+    /// # Errors
+    /// When the scratch folder can't be made; then nothing changes.
+    pub fn coordinate(self, on: bool) -> Result<(), crate::NoScratch> {
+        crate::conversation::coordinator::set(self.shared, on)
     }
 
     /// Whether a turn runs or is about to.
