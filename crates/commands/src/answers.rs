@@ -7,6 +7,7 @@ use crate::lists::{
 };
 use crate::loops;
 use crate::review;
+use crate::workflows;
 use crate::{CommandError, CommandOutcome, diagnose_session};
 use lathe_doctor::TerminalFacts;
 use lathe_engine::context::git::GitError;
@@ -67,6 +68,8 @@ pub(crate) async fn answer(
         C::Loop => loops::start(session, arguments)?,
         C::Loops => loops::list(session, arguments)?,
         C::Goal => goal::answer(session, arguments)?,
+        C::Coordinator => coordinator_text(session, arguments)?,
+        C::Workflows => workflows::answer(session, arguments).await?,
         C::CodeReview => review::start(session, arguments)?,
         C::Status => status_text(session),
         C::Doctor => Box::pin(diagnose_session(session, TerminalFacts::default()))
@@ -124,6 +127,35 @@ fn reload_plugins_text(session: &SessionHandle) -> String {
         counted(plugins.plugins.len(), "plugin"),
         remarks.join("\n")
     )
+}
+
+fn coordinator_text(session: &SessionHandle, arguments: &str) -> Result<String, CommandError> {
+    let tasks = session.tasks();
+    let on = match arguments.trim() {
+        "" => {
+            return Ok(if tasks.coordinates() {
+                "Coordinator mode is on: the main conversation only directs workers. /coordinator off ends it."
+            } else {
+                "Coordinator mode is off. /coordinator on lets the main conversation only direct workers."
+            }
+            .to_owned());
+        }
+        "on" => true,
+        "off" => false,
+        _ => {
+            return Err(CommandError::MissingArgument {
+                command: BuiltinCommand::Coordinator,
+                what: "state, on or off",
+            });
+        }
+    };
+    tasks.coordinate(on).map_err(CommandError::session)?;
+    Ok(if on {
+        "Coordinator mode is on: from the next step on, the main conversation only directs workers."
+    } else {
+        "Coordinator mode is off: the main conversation has its tools again."
+    }
+    .to_owned())
 }
 
 async fn model_text(session: &SessionHandle, arguments: &str) -> String {

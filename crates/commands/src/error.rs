@@ -31,6 +31,10 @@ pub(crate) enum CommandError {
         "/code-review: {0:?} was not understood. It takes --base REF, --commit SHA, --uncommitted, a pull request, paths, low, medium or high, and --fix."
     )]
     ReviewUsage(String),
+    #[error(
+        "/workflows takes nothing, or watch, pause, resume, stop or save and a run; save may have a name."
+    )]
+    WorkflowsUsage,
     #[error("/loops takes nothing, or pause, resume or delete and an id.")]
     LoopsUsage,
     #[error(transparent)]

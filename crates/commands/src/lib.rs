@@ -12,6 +12,7 @@ mod goal;
 mod lists;
 mod loops;
 mod review;
+mod workflows;
 
 use error::CommandError;
 use lathe_doctor::{Diagnosis, DoctorOptions, TerminalFacts, diagnose};

@@ -214,7 +214,7 @@ pub(crate) fn tasks_text(session: &SessionHandle) -> String {
             "{} {} agent {}: {} ({} tool calls, {} tokens, {} s)",
             agent.id,
             agent.status.word(),
-            agent.agent_type,
+            agent.name.as_ref().unwrap_or(&agent.agent_type),
             agent.description,
             agent.usage.tool_uses,
             agent.usage.total_tokens,
@@ -225,8 +225,34 @@ pub(crate) fn tasks_text(session: &SessionHandle) -> String {
         }
         line
     });
-    let lines: Vec<String> = of_commands.chain(of_agents).collect();
+    let mut lines: Vec<String> = of_commands.chain(of_agents).collect();
+    lines.extend(team_lines(session));
     lines.join("\n")
+}
+
+/// The members of the session's team with their state, tasks and cost.
+fn team_lines(session: &SessionHandle) -> Vec<String> {
+    let Some((team, tasks)) = session.tasks().team() else {
+        return Vec::new();
+    };
+    let agents = session.tasks().agents();
+    let mut lines = vec![format!("Team {}:", team.name)];
+    for member in &team.members {
+        let agent = agents.iter().find(|agent| agent.id.0 == member.agent_id);
+        let (tokens, cost) = agent.map_or((0, 0.0), |it| (it.usage.total_tokens, it.cost_usd));
+        let mut line = format!(
+            "  {} {} ({}, {tokens} tokens, ${cost:.2})",
+            member.name,
+            member.state.word(),
+            member.agent_type
+        );
+        let own = tasks.iter();
+        for task in own.filter(|task| task.owner.as_deref() == Some(&member.name)) {
+            let _ = write!(line, " #{} {}", task.id, task.subject);
+        }
+        lines.push(line);
+    }
+    lines
 }
 
 pub(crate) fn todos_text(session: &SessionHandle) -> String {
@@ -277,6 +303,9 @@ pub(crate) fn status_text(session: &SessionHandle) -> String {
     ];
     for (name, value) in facts {
         let _ = write!(text, "\n  {name:<13} {value}");
+    }
+    if session.tasks().coordinates() {
+        let _ = write!(text, "\n  {:<13} on", "coordinator");
     }
     for layer in session.settings().layers() {
         if let Some(path) = layer.get("path").and_then(Value::as_str) {

@@ -99,6 +99,7 @@ pub(crate) fn of(arguments: &SessionArguments) -> Result<SessionOptions, CliErro
         },
         extensions: ExtensionOptions {
             agent: extensions.agent.clone(),
+            coordinator: extensions.coordinator,
             agents: agents(extensions.agents.as_deref())?,
             plugin_folders,
             plugins_without_servers: extensions.plugin_dir_no_mcp.clone(),

@@ -194,3 +194,103 @@ fn a_workflow_is_asked_about() {
     );
     server.finish();
 }
+
+/// Whether a request is of an agent of the run, and not of the conversation that started it.
+fn of_run(request: &RecordedRequest) -> Option<String> {
+    let first = request.messages()[0].to_string();
+    (!first.contains("go on")).then_some(first)
+}
+
+const LONG: &str = "export const meta = { name: 'long', description: 'x' }\nlet all = ''\nfor (let i = 0; i < 8; i++) all += await agent('part ' + i + '.')\nreturn all\n";
+
+#[test]
+fn a_run_that_is_killed_at_any_agent_is_resumed_and_nothing_that_finished_runs_again() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, Mutex};
+    // The part at which the process is killed; its answer never comes.
+    let stuck = Arc::new(AtomicUsize::new(0));
+    let asked: Arc<Mutex<Vec<usize>>> = Arc::default();
+    let scenario = Scenario::new().responder({
+        let (stuck, asked) = (stuck.clone(), asked.clone());
+        move |request| {
+            let Some(first) = of_run(request) else {
+                let told = request.last_user_text();
+                let run = told.split("run ").nth(1).filter(|_| told.contains("go on"));
+                return match (run, request.last_results().is_empty()) {
+                    _ if told.contains("<task-notification>") => {
+                        Reply::text(format!("end: {told}"))
+                    }
+                    (Some(run), true) => {
+                        let id = run.split_whitespace().next().unwrap();
+                        Reply::tool_use("Workflow", json!({"resumeFromRunId": id}))
+                    }
+                    (None, true) => Reply::tool_use("Workflow", json!({"script": LONG})),
+                    _ => Reply::text("it runs"),
+                };
+            };
+            let part = first.split("part ").nth(1).unwrap();
+            let part: usize = part.split('.').next().unwrap().parse().unwrap();
+            asked.lock().unwrap().push(part);
+            let reply = Reply::text(part.to_string());
+            if part == stuck.load(Ordering::SeqCst) {
+                return reply.gate(lathe_scripted::Position::Start, format!("stuck {part}"));
+            }
+            reply
+        }
+    });
+    let server = BlockingServer::start(scenario).unwrap();
+    let home = TestHome::with_server(&server).variable("ENABLE_TOOL_SEARCH", "0");
+    let mut prompt = "go on".to_owned();
+    let mut finished = 0;
+    for part in [0, 1, 3, 6, 7] {
+        stuck.store(part, Ordering::SeqCst);
+        asked.lock().unwrap().clear();
+        let arguments = ["-p", &prompt, "--allowedTools", "Workflow", "--continue"];
+        let mut running = home.spawn(arguments);
+        running.close_stdin();
+        let gate = format!("stuck {part}");
+        assert!(server.wait_for_gate(&gate, 1, lathe_testkit::HANG_LIMIT));
+        running.kill();
+        drop(running);
+        let asked = asked.lock().unwrap().clone();
+        assert_eq!(
+            asked,
+            (finished..=part).collect::<Vec<_>>(),
+            "after {finished} were finished"
+        );
+        finished = part;
+        let run = newest_run(&home);
+        prompt = format!("go on with run {run}");
+    }
+    stuck.store(usize::MAX, Ordering::SeqCst);
+    asked.lock().unwrap().clear();
+    let arguments = ["-p", &prompt, "--allowedTools", "Workflow", "--continue"];
+    let ran = home.run(arguments, "");
+    assert_eq!(ran.code(), Some(0), "{ran:?}");
+    assert!(ran.stdout.contains("01234567"), "{ran:?}");
+    assert_eq!(*asked.lock().unwrap(), [7]);
+}
+
+/// The run whose journal is the newest.
+fn newest_run(home: &TestHome) -> String {
+    let mut runs = Vec::new();
+    let projects = home.config().join("projects");
+    let sessions = std::fs::read_dir(projects).unwrap().flatten();
+    for session in sessions.flat_map(|project| std::fs::read_dir(project.path()).unwrap().flatten())
+    {
+        let Ok(files) = std::fs::read_dir(session.path().join("subagents")) else {
+            continue;
+        };
+        for file in files.flatten() {
+            let name = file.file_name().to_string_lossy().into_owned();
+            let id = name
+                .strip_prefix("workflow-")
+                .and_then(|it| it.strip_suffix(".js"));
+            if let Some(id) = id {
+                runs.push((file.metadata().unwrap().modified().unwrap(), id.to_owned()));
+            }
+        }
+    }
+    runs.sort();
+    runs.pop().unwrap().1
+}

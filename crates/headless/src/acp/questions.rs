@@ -402,6 +402,7 @@ mod tests {
             agent_type: "Explore".to_owned(),
             agent_name: None,
             agent_task: "tidy up".to_owned(),
+            agent_color: None,
         });
         let params = permission_params("s", &request, &[]);
         assert_eq!(params["toolCall"]["title"], command);

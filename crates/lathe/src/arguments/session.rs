@@ -312,6 +312,10 @@ pub(crate) struct ExtensionArguments {
     #[arg(long, value_name = "NAME", help_heading = "Extensions")]
     pub(crate) agent: Option<String>,
 
+    /// Let the main conversation only direct workers.
+    #[arg(long, help_heading = "Extensions")]
+    pub(crate) coordinator: bool,
+
     /// Agents, as JSON by name.
     #[arg(long, value_name = "JSON", help_heading = "Extensions")]
     pub(crate) agents: Option<String>,

@@ -6,7 +6,7 @@ use crate::error::{CliError, Outcome, notice};
 use crate::{options, run as start};
 use clap::{Args, Subcommand};
 use lathe_engine::Opened;
-use lathe_engine::workflow::{self, WorkflowRunError};
+use lathe_engine::workflow::{self, PluginFolder, WorkflowRunError};
 use lathe_headless::exit::Exit;
 use lathe_headless::print::Signal;
 use lathe_protocol::event::{Event, TaskNotice};
@@ -56,22 +56,30 @@ pub(crate) async fn run(
 ) -> Outcome {
     start::enter_folder(&mut environment, &session)?;
     let places = Places::new(environment.clone());
+    let plugins = plugins(&places, &session);
     match arguments.command {
-        WorkflowCommand::List => print_line(&listed(&places)),
+        WorkflowCommand::List => print_line(&listed(&places, &plugins)),
         WorkflowCommand::Show { workflow } => {
-            let saved = workflow::find(&places, &workflow).map_err(CliError::usage)?;
+            let saved = workflow::find(&places, &plugins, &workflow).map_err(CliError::usage)?;
             print_line(&saved.text)
         }
-        WorkflowCommand::Validate { workflows } => validate(&places, &workflows),
+        WorkflowCommand::Validate { workflows } => validate(&places, &plugins, &workflows),
         WorkflowCommand::Run { workflow, args } => {
             carry_out(environment, &session, workflow, args).await
         }
     }
 }
 
-fn listed(places: &Places) -> String {
+/// The workflows of the plugins that are enabled here.
+fn plugins(places: &Places, session: &SessionArguments) -> Vec<PluginFolder> {
+    let settings = lathe_settings::load(places, &super::load_options(places, &[], None));
+    let folders = &session.extensions.plugin_dir;
+    workflow::of_plugins(&lathe_extensions::plugins::load(places, &settings, folders))
+}
+
+fn listed(places: &Places, plugins: &[PluginFolder]) -> String {
     let mut text = String::new();
-    for saved in workflow::list(places) {
+    for saved in workflow::list(places, plugins) {
         let place = saved.path.as_ref().map_or_else(
             || "built in".to_owned(),
             |path: &PathBuf| path.display().to_string(),
@@ -85,13 +93,13 @@ fn listed(places: &Places) -> String {
     text
 }
 
-fn validate(places: &Places, wanted: &[String]) -> Outcome {
+fn validate(places: &Places, plugins: &[PluginFolder], wanted: &[String]) -> Outcome {
     let mut scripts = Vec::new();
     for name in wanted {
-        scripts.push(workflow::find(places, name).map_err(CliError::usage)?);
+        scripts.push(workflow::find(places, plugins, name).map_err(CliError::usage)?);
     }
     if wanted.is_empty() {
-        scripts = workflow::list(places);
+        scripts = workflow::list(places, plugins);
     }
     let mut text = String::new();
     let mut healthy = true;

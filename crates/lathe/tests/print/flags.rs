@@ -341,3 +341,19 @@ fn goal_and_token_budget_keep_a_print_run_at_work() {
         assert!(output.stderr.contains(wrong[0]), "{output:?}");
     }
 }
+
+#[test]
+fn a_coordinator_only_directs() {
+    let (server, home) = one();
+    let (_, request) = asked(&home, &server, &["-p", "x", "--coordinator"]);
+    let tools = request["tools"].to_string();
+    assert!(
+        tools.contains("\"Agent\"") && tools.contains("\"SendMessage\""),
+        "{tools}"
+    );
+    assert!(
+        !tools.contains("\"Bash\"") && !tools.contains("\"Read\""),
+        "{tools}"
+    );
+    assert!(request["system"].to_string().contains("You direct workers"));
+}

@@ -8,11 +8,13 @@ use crate::layers::agent::AgentView;
 use crate::layers::{Layer as _, Outcome};
 use crate::render::cell::Fold;
 use crate::render::markdown::Look;
-use crate::render::style::Style;
+use crate::render::style::{Line, Style};
+use crate::render::text::{clean, one_line};
 use crate::render::theme::named_color;
 use crate::terminal::key::Key;
 use lathe_engine::TaskError;
 use lathe_protocol::ids::ToolUseId;
+use lathe_protocol::permission::AskingAgent;
 use lathe_protocol::record::Record;
 use lathe_tools::host::{AgentStatus, AgentTask};
 use std::sync::Arc;
@@ -25,6 +27,22 @@ pub(crate) fn color(named: Option<&str>, place: usize) -> Style {
     let by_place = COLORS[place % COLORS.len()];
     let style = named.and_then(named_color);
     style.or_else(|| named_color(by_place)).unwrap_or_default()
+}
+
+/// The line of a question that says which agent asks, a member of a team in its colour.
+pub(crate) fn asked_by(agent: &AskingAgent, muted: Style) -> Line {
+    let mut line = Line::styled("asked by ", muted);
+    let words = one_line(&clean(&agent.line()));
+    match (&agent.agent_name, agent.agent_color.as_deref()) {
+        (Some(name), Some(color)) => {
+            let name = one_line(&clean(name));
+            let rest = words.strip_prefix(&format!("agent {name}, "));
+            line.push(name, named_color(color).unwrap_or(muted).bold());
+            line.push(format!(", {}", rest.unwrap_or(&words)), muted);
+        }
+        _ => line.push(words, muted),
+    }
+    line
 }
 
 /// The agents of the session: those at work first, then the newest.

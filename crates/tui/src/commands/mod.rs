@@ -53,6 +53,7 @@ pub(crate) mod todos;
 pub(crate) mod tools;
 pub(crate) mod tree;
 pub(crate) mod vim;
+pub(crate) mod workflows;
 
 use crate::app::queue::submit_content;
 use crate::app::{App, shell};
@@ -264,10 +265,12 @@ fn run_builtin(app: &mut App, command: BuiltinCommand, arguments: &str) {
         C::Tools => tools::run(app),
         C::Tree => tree::run(app),
         C::Vim => vim::run(app),
+        C::Workflows => workflows::run(app, arguments),
         C::Cd
         | C::Fallback
         | C::Help
         | C::CodeReview
+        | C::Coordinator
         | C::Goal
         | C::Loop
         | C::Loops

@@ -7,6 +7,7 @@
 use super::form::{edit, field};
 use super::permission::{PermissionAnswer, deny_with};
 use super::{Layer, Level, Outcome};
+use crate::app::agents::asked_by;
 use crate::prompt::editor::Editor;
 use crate::prompt::keymap::Keymap;
 use crate::render::markdown::{self, Look};
@@ -401,8 +402,7 @@ impl Layer for QuestionDialog {
             0,
         ));
         if let Some(agent) = &self.request.agent {
-            let words = format!("asked by {}", clean(&agent.line()).replace('\n', " "));
-            out.extend(wrap(&Line::styled(words, theme.muted), look.columns, 0));
+            out.extend(wrap(&asked_by(agent, theme.muted), look.columns, 0));
         }
         out.push(Line::empty());
         let mut cursor = Cursor::default();

@@ -2,6 +2,7 @@
 //! as a diff, or the input as it is.
 
 use super::{PermissionDialog, is_dangerous};
+use crate::app::agents::asked_by;
 use crate::render::cell::{short_path, typed};
 use crate::render::diff;
 use crate::render::highlight::Highlighter;
@@ -51,8 +52,7 @@ impl PermissionDialog {
             ));
         }
         if let Some(agent) = &self.request.agent {
-            let words = format!("asked by {}", one_line(&clean(&agent.line())));
-            out.extend(wrap(&Line::styled(words, theme.muted), look.columns, 0));
+            out.extend(wrap(&asked_by(agent, theme.muted), look.columns, 0));
         }
         out
     }
