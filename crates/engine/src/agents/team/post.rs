@@ -27,6 +27,10 @@ pub(crate) fn send(
     to: &str,
     letter: &Letter,
 ) -> Option<Result<String, ToolError>> {
+    // Another session of the user is no member.
+    if to.starts_with("session:") {
+        return None;
+    }
     let team = shared.session.team.read().clone()?;
     let seat = seat(shared)?;
     let config = match team.store.config() {
