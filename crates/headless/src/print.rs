@@ -238,6 +238,7 @@ impl<W: Write, E: Write> Printer<W, E> {
             Event::Notice {
                 level: NoticeLevel::Error | NoticeLevel::Warning,
                 text,
+                ..
             } => self.complain(text),
             Event::Retrying {
                 attempt,
@@ -299,6 +300,7 @@ pub async fn end(session: SessionHandle, mut events: EventStream, mut errors: im
             Event::Notice {
                 level: NoticeLevel::Error | NoticeLevel::Warning,
                 text,
+                ..
             } => {
                 let _ = writeln!(errors, "lathe: {text}");
             }

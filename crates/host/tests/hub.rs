@@ -69,6 +69,7 @@ impl Host {
         (self.send)(&Event::Notice {
             level: NoticeLevel::Notice,
             text: text.to_owned(),
+            news: None,
         });
     }
 
@@ -275,6 +276,7 @@ async fn another_conversation_begins_with_a_snapshot_on_the_same_connection() {
     next(&Event::Notice {
         level: NoticeLevel::Notice,
         text: "event-2".to_owned(),
+        news: None,
     });
     assert_eq!(texts(&mut follower, "event-2").await.0, numbered(2, 2));
     assert_eq!(host.folder.hosts().unwrap().len(), 1);

@@ -200,6 +200,8 @@ pub enum Event {
         level: NoticeLevel,
         /// In words.
         text: String,
+        /// Set where it is about the program itself, not about the conversation.
+        news: Option<News>,
     },
     /// The turn is over.
     TurnFinished(Arc<TurnResult>),
@@ -251,6 +253,51 @@ pub enum NoticeLevel {
     Warning,
     /// Something failed.
     Error,
+}
+
+/// How soon news about the program are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Priority {
+    /// When nothing else waits.
+    Low,
+    /// Before what is low.
+    Medium,
+    /// Before what is medium.
+    High,
+    /// At once, in the place of any other.
+    Immediate,
+}
+
+/// A notice about the program itself. A face may show it apart from the conversation, for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct News {
+    /// Replaces older news of this key; its own text if there is none.
+    pub key: Option<&'static str>,
+    /// How soon it is shown.
+    pub priority: Priority,
+    /// Keys of news that it makes untrue.
+    pub invalidates: &'static [&'static str],
+}
+
+impl News {
+    /// News that replace nothing but the same words.
+    #[must_use]
+    pub const fn new(priority: Priority) -> Self {
+        Self {
+            key: None,
+            priority,
+            invalidates: &[],
+        }
+    }
+
+    /// News that replace older ones of the same key.
+    #[must_use]
+    pub const fn of(key: &'static str, priority: Priority) -> Self {
+        Self {
+            key: Some(key),
+            ..Self::new(priority)
+        }
+    }
 }
 
 /// A model that refused to answer.

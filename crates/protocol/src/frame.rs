@@ -462,7 +462,7 @@ fn status_frames(event: &Event, system: &impl Fn(&str, Value) -> Value) -> Vec<V
                 ),
             ];
         }
-        Event::Notice { level, text } => match level {
+        Event::Notice { level, text, .. } => match level {
             NoticeLevel::Info => return Vec::new(),
             NoticeLevel::Notice => ("informational", json!({"level": "notice", "content": text})),
             // Hosts know no stronger word.

@@ -544,9 +544,12 @@ async fn forward(
             Event::Notice {
                 level: level @ (NoticeLevel::Warning | NoticeLevel::Error),
                 text,
-            } => root
-                .events
-                .notice(level, format!("Agent \"{}\": {text}", entry.description)),
+                news,
+            } => root.events.send(Event::Notice {
+                level,
+                text: format!("Agent \"{}\": {text}", entry.description),
+                news,
+            }),
             event @ (Event::PermissionDenied { .. }
             | Event::Retrying { .. }
             | Event::ModelFellBack { .. }

@@ -22,7 +22,7 @@ use crate::worktree::Worktree;
 use lathe_extensions::{AgentDefinition, AgentMemory};
 use lathe_memory::{AgentHomes, AgentScope, AutoMemory, SnapshotState};
 use lathe_permissions::{PermissionContext, Permissions, Rule};
-use lathe_protocol::event::NoticeLevel;
+use lathe_protocol::event::{News, NoticeLevel, Priority};
 use lathe_protocol::permission::{Behavior, PermissionMode, RuleSource};
 use lathe_protocol::record::Record;
 use lathe_session::TranscriptWriter;
@@ -335,7 +335,7 @@ fn memory_of(root: &ConversationShared, definition: &AgentDefinition) -> Option<
     };
     let memory = AutoMemory::of_agent(homes, &definition.name, scope);
     if memory.take_snapshot(&definition.name) == SnapshotState::Newer {
-        root.events.notice(
+        root.events.news(News::new(Priority::Low),
             NoticeLevel::Info,
             format!(
                 "The project has another snapshot of the memory of agent {}; delete {} to begin with it.",

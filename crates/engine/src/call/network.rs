@@ -5,7 +5,7 @@ use crate::conversation::hook_points::HookPoints;
 use crate::conversation::questions::{Answer, HookMay, Questions};
 use futures::FutureExt as _;
 use lathe_permissions::{PermissionContext, Permissions};
-use lathe_protocol::event::NoticeLevel;
+use lathe_protocol::event::{News, NoticeLevel, Priority};
 use lathe_protocol::ids::{AgentId, RequestId, ToolUseId};
 use lathe_protocol::permission::{
     Behavior, DecisionReason, NETWORK, PermissionMode, PermissionReply, PermissionRequest,
@@ -95,7 +95,11 @@ impl SandboxNetwork {
         let prepared = match known {
             Some((_, prepared)) => Some(Arc::clone(prepared)),
             None if sandbox.tier().has_proxy() => {
-                let warn = |text: String| calls.events.notice(NoticeLevel::Warning, text);
+                let warn = |text: String| {
+                    calls
+                        .events
+                        .news(News::new(Priority::High), NoticeLevel::Warning, text);
+                };
                 let made = prepare(calls, sandbox, &policy.credentials);
                 let made = made.map_err(|error| warn(error.to_string())).ok();
                 for problem in made.iter().flat_map(|made| &made.problems) {

@@ -11,7 +11,7 @@ use crate::mcp::offer;
 use crate::session::ledger::Totals;
 use crate::turn::decide::Limits;
 use lathe_permissions::PermissionContext;
-use lathe_protocol::event::NoticeLevel;
+use lathe_protocol::event::{News, NoticeLevel, Priority};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -150,10 +150,11 @@ fn budget_left(conversation: &mut Conversation) -> Option<String> {
     }
     conversation.context.reminders.budget_marks = marks;
     let text = format!("About {share} % of this session's budget is used.");
-    conversation
-        .shared
-        .events
-        .notice(NoticeLevel::Warning, text.clone());
+    conversation.shared.events.news(
+        News::of("budget", Priority::High),
+        NoticeLevel::Warning,
+        text.clone(),
+    );
     Some(format!(
         "{text} Finish what matters most and say what is left."
     ))

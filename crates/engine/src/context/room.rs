@@ -14,7 +14,7 @@ use crate::conversation::{Conversation, RunningTurn};
 use lathe_model::{ModelError, ModelRequest};
 use lathe_protocol::content::Content;
 use lathe_protocol::encoded::EncodedMessage;
-use lathe_protocol::event::{Event, NoticeLevel};
+use lathe_protocol::event::{Event, News, NoticeLevel, Priority};
 use lathe_protocol::message::Role;
 use std::time::Duration;
 
@@ -80,7 +80,8 @@ pub(crate) async fn make_room(conversation: &mut Conversation, turn: &RunningTur
     if tokens < limit {
         if !conversation.context.room.warned {
             conversation.context.room.warned = true;
-            conversation.shared.events.notice(
+            conversation.shared.events.news(
+                News::of("context", Priority::High),
                 NoticeLevel::Info,
                 format!(
                     "The conversation fills {} % of the model's window; it is compacted at {} %.",

@@ -12,7 +12,7 @@ use crate::turn::frozen;
 use lathe_memory::AutoMemory;
 use lathe_memory::extraction::{Extractor, MOST_TOKENS, apply, directive};
 use lathe_model::ask::complete;
-use lathe_protocol::event::NoticeLevel;
+use lathe_protocol::event::{News, NoticeLevel, Priority};
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::task::AbortHandle;
@@ -66,7 +66,11 @@ pub(crate) fn extract_memory(conversation: &mut Conversation) {
         };
         note_side_usage(&shared, Part::Side, &answer.header);
         if let Some(text) = apply(&memory, mode, &answer.text) {
-            shared.events.notice(NoticeLevel::Info, text);
+            shared.events.news(
+                News::of("memory", Priority::Medium),
+                NoticeLevel::Info,
+                text,
+            );
         }
     };
     conversation.context.upkeep.extracting.running =

@@ -15,7 +15,7 @@ use lathe_lsp::{
 use lathe_permissions::Permissions;
 use lathe_process::{Command, Confine};
 use lathe_protocol::diagnostic::Diagnostic;
-use lathe_protocol::event::NoticeLevel;
+use lathe_protocol::event::{News, NoticeLevel, Priority};
 use lathe_protocol::ids::RecordId;
 use lathe_settings::{Environment, Resolved, Source};
 use lathe_tools::lsp::{Lsp, NAME};
@@ -54,7 +54,11 @@ impl Language {
             confine: confine(tools, &permissions),
             roots: Box::new(move || permissions.snapshot().roots.clone()),
             on_problem: Box::new(move |text| {
-                events.notice(NoticeLevel::Warning, first_upper(&text));
+                events.news(
+                    News::new(Priority::Medium),
+                    NoticeLevel::Warning,
+                    first_upper(&text),
+                );
             }),
         };
         let wait = patience(settings.settings.lsp_diagnostics.as_ref());
@@ -143,9 +147,11 @@ pub(crate) fn reconfigure(shared: &ConversationShared, settings: &Resolved) {
         &shared.permissions,
     );
     for problem in &configured.problems {
-        shared
-            .events
-            .notice(NoticeLevel::Warning, first_upper(problem));
+        shared.events.news(
+            News::new(Priority::Medium),
+            NoticeLevel::Warning,
+            first_upper(problem),
+        );
     }
     let wait = patience(settings.settings.lsp_diagnostics.as_ref());
     language.servers.set(configured, wait);

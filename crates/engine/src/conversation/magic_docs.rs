@@ -9,7 +9,7 @@ use crate::session::ledger::Part;
 use crate::turn::decide::OutputCap;
 use crate::turn::frozen;
 use lathe_model::ask::complete;
-use lathe_protocol::event::NoticeLevel;
+use lathe_protocol::event::{News, NoticeLevel, Priority};
 use lathe_protocol::ids::RecordId;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -75,9 +75,11 @@ pub(crate) fn update_documents(conversation: &mut Conversation, turn: RecordId) 
             let to = shared.clone();
             let written = lathe_spawn::blocking(move || update.write(&to.tools, &text, turn));
             match written.await {
-                Ok(Ok(())) => shared
-                    .events
-                    .notice(NoticeLevel::Info, format!("{shown} was updated.")),
+                Ok(Ok(())) => shared.events.news(
+                    News::new(Priority::Low),
+                    NoticeLevel::Info,
+                    format!("{shown} was updated."),
+                ),
                 Ok(Err(error)) => tracing::info!(%error, "a document was not brought up to date"),
                 Err(error) => tracing::error!(%error, "updating a document failed"),
             }

@@ -4,7 +4,7 @@
 use super::{EditorLink, SHORT};
 use crate::conversation::records::reminder;
 use crate::conversation::{Conversation, ConversationShared, Role};
-use lathe_protocol::event::{EditorNotice, Event, NoticeLevel};
+use lathe_protocol::event::{EditorNotice, Event, News, NoticeLevel, Priority};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -124,7 +124,11 @@ impl EditorLink {
                 let name = shared.tools.shown(&path);
                 if let Some(why) = shared.permissions.why_hidden(&path) {
                     let text = format!("@{name} was not put into the prompt: {why}.");
-                    shared.events.notice(NoticeLevel::Warning, text);
+                    shared.events.news(
+                        News::of("editor", Priority::Medium),
+                        NoticeLevel::Warning,
+                        text,
+                    );
                     return;
                 }
                 let notice = EditorNotice::Mentioned(written(&name, lines));

@@ -4,7 +4,7 @@ use super::locks::{self, RunningEditor};
 use super::{EditorLink, SERVER, SHORT, entry};
 use crate::conversation::ConversationShared;
 use crate::mcp::{McpControl, McpControlError};
-use lathe_protocol::event::NoticeLevel;
+use lathe_protocol::event::{News, NoticeLevel, Priority};
 use lathe_settings::{Environment, Resolved, Variable};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -203,7 +203,11 @@ fn begin(shared: &Arc<ConversationShared>, search: Search) {
             let name = lathe_tools::mcp_result::clean(&editor.name);
             if let Err(error) = connect(&shared, editor).await {
                 let text = format!("Can't connect to {name}: {error}. /ide tries again.");
-                shared.events.notice(NoticeLevel::Warning, text);
+                shared.events.news(
+                    News::of("editor", Priority::Medium),
+                    NoticeLevel::Warning,
+                    text,
+                );
             }
         }
         link.searching.store(false, Ordering::Release);

@@ -23,7 +23,7 @@ use context::Shown;
 use control::Search;
 use files::Watched;
 use lathe_mcp::{CallOptions, Manager, McpError, State as ServerState};
-use lathe_protocol::event::{EditorNotice, EditorView, Event, NoticeLevel};
+use lathe_protocol::event::{EditorNotice, EditorView, Event, News, NoticeLevel, Priority};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -130,7 +130,11 @@ impl EditorLink {
             self.tell(shared);
             let text =
                 format!("The connection to {name} is lost. /ide lists the editors that run.");
-            shared.events.notice(NoticeLevel::Warning, text);
+            shared.events.news(
+                News::of("editor", Priority::Medium),
+                NoticeLevel::Warning,
+                text,
+            );
             control::search_again(shared);
             return;
         }

@@ -17,7 +17,7 @@ use lathe_mcp::{
     Change, Elicitation, ElicitationAnswer, Handlers, Manager, Offers, Options, Root,
     SamplingRefused, ServerConfig, ServerStatus, State, config,
 };
-use lathe_protocol::event::NoticeLevel;
+use lathe_protocol::event::{News, NoticeLevel, Priority};
 use lathe_tools::DynTool;
 use lathe_tools::mcp_result::clean;
 use lathe_tools::mcp_tool::{LONGEST_NAME, McpCaller, McpTool, McpToolInfo, prefix, tool_name};
@@ -87,7 +87,8 @@ impl AgentServers {
     fn miss(&mut self, owner: &Owner<'_>, server: &str, why: &str) {
         let server = clean(server);
         let why = clean(why);
-        owner.root.events.notice(
+        owner.root.events.news(
+            News::new(Priority::Medium),
             NoticeLevel::Warning,
             format!(
                 "Agent \"{}\" works without the MCP server {server}: {why}",

@@ -35,7 +35,7 @@ use lathe_mcp::{
     Change, InProcess, Manager, Options, ServerConfig, ServerStatus, State, TransportConfig, config,
 };
 use lathe_protocol::diagnostic::Diagnostic;
-use lathe_protocol::event::{Event, NoticeLevel};
+use lathe_protocol::event::{Event, News, NoticeLevel, Priority};
 use lathe_settings::{Environment, LoadOptions, Places, Resolved};
 use offer::Offer;
 use parking_lot::Mutex;
@@ -626,7 +626,11 @@ impl Told {
     fn once(&mut self, text: &str, level: NoticeLevel, events: &EventSink) {
         // A server that invents new reasons for ever must not fill the memory.
         if self.texts.len() < 1_000 && self.texts.insert(text.to_owned()) {
-            events.notice(level, lathe_tools::mcp_result::clean(text));
+            events.news(
+                News::new(Priority::Medium),
+                level,
+                lathe_tools::mcp_result::clean(text),
+            );
         }
     }
 }

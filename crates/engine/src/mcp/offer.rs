@@ -3,7 +3,7 @@
 use super::Running;
 use crate::conversation::{Conversation, ConversationShared};
 use lathe_mcp::{ServerStatus, State};
-use lathe_protocol::event::NoticeLevel;
+use lathe_protocol::event::{News, NoticeLevel, Priority};
 use lathe_tools::DynTool;
 use lathe_tools::mcp_resources::{ListMcpResources, ReadMcpResource};
 use lathe_tools::mcp_result::clean;
@@ -161,14 +161,18 @@ impl Offer {
             if !names.is_empty() {
                 let names = sorted(names.iter().map(String::as_str).collect());
                 let text = format!("Tools of MCP servers that {what}: {names}.");
-                shared.events.notice(NoticeLevel::Info, text);
+                shared
+                    .events
+                    .news(News::new(Priority::Low), NoticeLevel::Info, text);
             }
         }
     }
 
     fn complain(&mut self, shared: &ConversationShared, text: String) {
         if self.complained.len() < 200 && self.complained.insert(text.clone()) {
-            shared.events.notice(NoticeLevel::Warning, text);
+            shared
+                .events
+                .news(News::new(Priority::Medium), NoticeLevel::Warning, text);
         }
     }
 

@@ -10,7 +10,7 @@ use super::Running;
 use crate::conversation::ConversationShared;
 use lathe_mcp::config::{self, Declared, Servers, Standing};
 use lathe_protocol::diagnostic::Diagnostic;
-use lathe_protocol::event::NoticeLevel;
+use lathe_protocol::event::{News, NoticeLevel, Priority};
 use lathe_settings::Resolved;
 use lathe_settings::folder_watcher::FolderWatcher;
 use notify::RecursiveMode;
@@ -139,7 +139,9 @@ impl Running {
             .iter()
             .filter(|problem| !problems.contains(problem))
             .collect();
-        let tell = |(level, text): (NoticeLevel, String)| shared.events.notice(level, text);
+        let tell = |(level, text): (NoticeLevel, String)| {
+            shared.events.news(News::new(Priority::Medium), level, text);
+        };
         if !news.is_empty() {
             for problem in news {
                 tell((

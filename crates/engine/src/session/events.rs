@@ -5,7 +5,7 @@
 //! [`EventSink::room`] between deltas.
 
 use crate::session::observe::Observer;
-use lathe_protocol::event::{Event, NoticeLevel};
+use lathe_protocol::event::{Event, News, NoticeLevel};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio::sync::{Notify, mpsc};
@@ -78,6 +78,16 @@ impl EventSink {
         self.send(Event::Notice {
             level,
             text: text.into(),
+            news: None,
+        });
+    }
+
+    /// Tells the user something about the program itself, which is no part of the conversation.
+    pub fn news(&self, news: News, level: NoticeLevel, text: impl Into<String>) {
+        self.send(Event::Notice {
+            level,
+            text: text.into(),
+            news: Some(news),
         });
     }
 

@@ -7,7 +7,9 @@ use crate::open::{command_variables, with_settings};
 use crate::turn::models::{self, NotAvailable};
 use lathe_permissions::PermissionContext;
 use lathe_permissions::sandbox::Wish;
-use lathe_protocol::event::{Event, NoticeLevel, TaskNotice, TaskStatus, TaskUsage};
+use lathe_protocol::event::{
+    Event, News, NoticeLevel, Priority, TaskNotice, TaskStatus, TaskUsage,
+};
 use lathe_protocol::permission::{PermissionUpdate, RuleSource};
 use lathe_sandbox::Tier;
 use lathe_settings::watch::SettingsWatcher;
@@ -187,9 +189,11 @@ pub(crate) fn watch_settings(
                 break;
             };
             for problem in &change.problems {
-                shared
-                    .events
-                    .notice(NoticeLevel::Warning, problem.to_string());
+                shared.events.news(
+                    News::new(Priority::High),
+                    NoticeLevel::Warning,
+                    problem.to_string(),
+                );
             }
             if change.keys.is_empty() {
                 continue;
@@ -200,7 +204,8 @@ pub(crate) fn watch_settings(
                 .iter()
                 .map(lathe_settings::watch::KeyChange::summary)
                 .collect();
-            shared.events.notice(
+            shared.events.news(
+                News::of("settings", Priority::Low),
                 NoticeLevel::Info,
                 format!("Settings changed: {}", summaries.join(", ")),
             );
@@ -235,9 +240,11 @@ fn apply(shared: &ConversationShared, settings: &Resolved) {
     let context: Arc<PermissionContext> = shared.permissions.snapshot();
     let (rules, problems) = lathe_permissions::settings::rules_of(settings, &context);
     for problem in problems {
-        shared
-            .events
-            .notice(NoticeLevel::Warning, problem.to_string());
+        shared.events.news(
+            News::new(Priority::High),
+            NoticeLevel::Warning,
+            problem.to_string(),
+        );
     }
     let before = std::mem::replace(
         &mut *shared.session.settings.value.write(),
@@ -264,7 +271,8 @@ fn apply(shared: &ConversationShared, settings: &Resolved) {
     network.refresh(&shared.permissions.snapshot());
     if let Some(mode) = instead {
         shared.events.send(Event::ModeChanged(mode));
-        shared.events.notice(
+        shared.events.news(
+            News::new(Priority::High),
             NoticeLevel::Warning,
             format!(
                 "Settings disable the mode {}; the session continues in mode {}.",
@@ -354,9 +362,11 @@ fn take_folders(shared: &ConversationShared, settings: &Resolved) {
     ];
     for update in &updates {
         if let Err(error) = shared.permissions.apply(update) {
-            shared
-                .events
-                .notice(NoticeLevel::Warning, error.to_string());
+            shared.events.news(
+                News::new(Priority::High),
+                NoticeLevel::Warning,
+                error.to_string(),
+            );
         }
     }
     *shared.tools.roots.write() = shared.permissions.snapshot().roots.clone();

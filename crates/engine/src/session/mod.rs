@@ -43,7 +43,8 @@ use futures::FutureExt as _;
 use lathe_hooks::HookRegistry;
 use lathe_protocol::elicitation::ElicitationReply;
 use lathe_protocol::event::{
-    Event, NoticeLevel, SessionInit, SessionState, TerminalReason, TurnResult, TurnTimes,
+    Event, News, NoticeLevel, Priority, SessionInit, SessionState, TerminalReason, TurnResult,
+    TurnTimes,
 };
 use lathe_protocol::ids::{RecordId, RequestId, SessionId};
 use lathe_protocol::op::{Op, Prompt};
@@ -575,7 +576,8 @@ impl Actor {
     fn compact(&mut self, up_to: Option<RecordId>, instructions: Option<String>) {
         if self.running.is_some() {
             self.compact_later = Some((up_to, instructions));
-            self.shared.events.notice(
+            self.shared.events.news(
+                News::of("compaction", Priority::Low),
                 NoticeLevel::Info,
                 "The conversation will be compacted after the turn.",
             );

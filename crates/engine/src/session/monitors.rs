@@ -7,7 +7,7 @@ use crate::agents::monitor;
 use crate::conversation::ConversationShared;
 use lathe_extensions::PluginContribution;
 use lathe_extensions::plugin::{Monitor, MonitorStart};
-use lathe_protocol::event::NoticeLevel;
+use lathe_protocol::event::{News, NoticeLevel, Priority};
 use lathe_shell::run::RunOptions;
 use lathe_tools::host::MonitorOrder;
 use parking_lot::Mutex;
@@ -88,7 +88,8 @@ fn run(shared: Arc<ConversationShared>, plugin: &PluginContribution, monitor: Mo
                     pattern: None,
                 },
             ),
-            Err(error) => shared.events.notice(
+            Err(error) => shared.events.news(
+                News::new(Priority::Medium),
                 NoticeLevel::Warning,
                 format!("The monitor {name} was not started: {error}"),
             ),

@@ -6,7 +6,7 @@
 use crate::context::today;
 use crate::conversation::ConversationShared;
 use crate::turn::decide::Done;
-use lathe_protocol::event::{NoticeLevel, TerminalReason};
+use lathe_protocol::event::{News, NoticeLevel, Priority, TerminalReason};
 use lathe_session::paths::write_private_file;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -179,7 +179,9 @@ pub(crate) fn check(shared: &ConversationShared, session_usd: f64) -> Option<Don
             let text = format!(
                 "${spent:.2} of the ${limit:.2} for {period} are spent in all sessions ({key})."
             );
-            shared.events.notice(NoticeLevel::Warning, text);
+            shared
+                .events
+                .news(News::new(Priority::High), NoticeLevel::Warning, text);
         }
     }
     None

@@ -14,7 +14,7 @@ use lathe_model::estimate;
 use lathe_permissions::Rule;
 use lathe_protocol::command::Invocation;
 use lathe_protocol::content::{ContentBlock, ToolUseBlock};
-use lathe_protocol::event::{Event, NoticeLevel};
+use lathe_protocol::event::{Event, News, NoticeLevel, Priority};
 use lathe_protocol::ids::{RecordId, ToolUseId};
 use lathe_protocol::permission::{Behavior, RuleSource};
 use lathe_protocol::record::{MessageRecord, RecordMessage};
@@ -457,8 +457,9 @@ impl ConversationShared {
         self.integrations.extensions.reload(&self.session.agents);
         for problem in self.integrations.extensions.problems() {
             if !before.contains(&problem) {
+                let news = News::new(Priority::High);
                 self.events
-                    .notice(NoticeLevel::Warning, problem.to_string());
+                    .news(news, NoticeLevel::Warning, problem.to_string());
             }
         }
         self.events.send(Event::CommandsChanged);

@@ -14,7 +14,7 @@ use crate::conversation::{Choices, Conversation, RunningTurn};
 use bytes::Bytes;
 use lathe_model::RecoveryPolicy;
 use lathe_model::providers::Kind;
-use lathe_protocol::event::NoticeLevel;
+use lathe_protocol::event::{News, NoticeLevel, Priority};
 use lathe_session::history::LeftOut;
 use lathe_tools::ToolRegistry;
 use std::sync::Arc;
@@ -94,7 +94,8 @@ fn tell_left_out(conversation: &mut Conversation, model: &str) {
         .map(|(_, count, one, many)| format!("{count} {}", if count == 1 { one } else { many }))
         .collect();
     if !lost.is_empty() {
-        conversation.shared.events.notice(
+        conversation.shared.events.news(
+            News::new(Priority::Medium),
             NoticeLevel::Warning,
             format!("{model} does not get {}", lost.join(", ")),
         );
@@ -116,7 +117,9 @@ pub(crate) fn take_chosen_model(conversation: &mut Conversation) {
 pub(crate) async fn learn_model(conversation: &mut Conversation) {
     let shared = conversation.shared.clone();
     for notice in shared.session.provider.learn(&conversation.model).await {
-        shared.events.notice(NoticeLevel::Warning, notice);
+        shared
+            .events
+            .news(News::new(Priority::Medium), NoticeLevel::Warning, notice);
     }
 }
 

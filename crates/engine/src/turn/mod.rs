@@ -34,7 +34,7 @@ use crate::turn::frozen::Step;
 use crate::turn::report::Report;
 use crate::turn::token_budget::TokenBudget;
 use lathe_model::ModelError;
-use lathe_protocol::event::{Event, NoticeLevel, TerminalReason, TurnResult};
+use lathe_protocol::event::{Event, News, NoticeLevel, Priority, TerminalReason, TurnResult};
 use lathe_protocol::ids::RecordId;
 use lathe_protocol::op::Prompt;
 use lathe_session::history::Tail;
@@ -342,7 +342,7 @@ impl Conversation {
         self.ledger.note_cache_break(&found.to_string());
         tracing::info!(%found, "the provider's cache can't be used");
         if found.expected.is_none() {
-            self.shared.events.notice(
+            self.shared.events.news(News::of("cache", Priority::Low),
                 NoticeLevel::Info,
                 format!(
                     "The provider's cache can't be used for this request, so it costs more: {found}."

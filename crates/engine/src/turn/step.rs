@@ -24,7 +24,7 @@ use lathe_model::{
 };
 use lathe_protocol::content::{ContentBlock, ToolUseBlock, joined_text};
 use lathe_protocol::display::Display;
-use lathe_protocol::event::{Event, NoticeLevel};
+use lathe_protocol::event::{Event, News, NoticeLevel, Priority};
 use lathe_protocol::ids::RecordId;
 use lathe_protocol::message::StopReason;
 use lathe_protocol::record::{Fact, MessageRecord, Record, RecordMessage};
@@ -184,7 +184,9 @@ impl Conversation {
         }
         self.ledger.note_api_time(asked.elapsed());
         for remark in self.shared.session.provider.remarks() {
-            self.shared.events.notice(NoticeLevel::Warning, remark);
+            self.shared
+                .events
+                .news(News::new(Priority::Medium), NoticeLevel::Warning, remark);
         }
         if let Some(error) = error {
             return self.failed(turn, step, attempt, error).await;
@@ -235,7 +237,8 @@ impl Conversation {
 
     /// A server on this machine says nothing while it loads a model or reads a prompt.
     fn tell_slow_start(&self, provider: Option<&str>) {
-        self.shared.events.notice(
+        self.shared.events.news(
+            News::of("no-answer", Priority::Medium),
             NoticeLevel::Info,
             format!(
                 "No answer yet: {} may be loading the model or reading the prompt.",

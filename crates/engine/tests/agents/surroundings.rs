@@ -71,6 +71,7 @@ async fn a_server_of_an_agents_own_lives_as_long_as_the_agent() {
             Event::Notice {
                 level: NoticeLevel::Warning,
                 text,
+                ..
             } => warnings.push(text),
             Event::TurnFinished(_) => break,
             _ => {}

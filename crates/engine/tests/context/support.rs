@@ -230,7 +230,7 @@ impl Talk {
                 .seen
                 .compactions
                 .push((*pre_tokens, post_tokens.unwrap())),
-            Event::Notice { level, text } => self.seen.notices.push((*level, text.clone())),
+            Event::Notice { level, text, .. } => self.seen.notices.push((*level, text.clone())),
             _ => {}
         }
         event

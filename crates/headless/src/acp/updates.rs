@@ -121,7 +121,7 @@ impl Updates {
             Event::Compacting => self.compaction_began(),
             Event::Compacted { .. } => self.compaction_ended("completed", None),
             Event::CompactionFailed { reason } => self.compaction_ended("failed", Some(reason)),
-            Event::Notice { level, text } => self.notice(*level, text),
+            Event::Notice { level, text, .. } => self.notice(*level, text),
             Event::Refused(refusal) => self.notice(NoticeLevel::Warning, &refusal.text()),
             Event::Hook(HookNotice::Finished {
                 hook_name,

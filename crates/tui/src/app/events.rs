@@ -92,9 +92,14 @@ impl App {
                 self.session.turn.compacting = false;
                 self.warn(format!("The conversation was not compacted: {reason}"));
             }
-            Event::Notice { level, text } => {
+            Event::Notice { level, text, news } => {
                 if !self.settings.saved_here(&text) {
-                    self.with_look(|conversation, look| conversation.notice(level, text, look));
+                    match news {
+                        Some(news) => self.alarms.notices.add(Notice::of_news(news, text)),
+                        None => self.with_look(|conversation, look| {
+                            conversation.notice(level, text, look);
+                        }),
+                    }
                 }
                 settings::reload(self);
             }

@@ -4,6 +4,10 @@
 //! One is shown at a time, the most important first, for eight seconds in which it can be seen. An immediate one takes
 //! the place of any other. A notice replaces an older one with its key, and those that it makes untrue.
 
+use lathe_protocol::event::News;
+pub(crate) use lathe_protocol::event::Priority;
+use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 /// How long a notice is shown.
@@ -12,20 +16,13 @@ pub(crate) const SHOWN: Duration = Duration::from_secs(8);
 /// How long it is shown if others wait.
 const SHOWN_BEFORE_OTHERS: Duration = Duration::from_secs(2);
 
-/// How important a notice is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Priority {
-    Low,
-    Medium,
-    High,
-    /// Shown at once.
-    Immediate,
-}
+/// How many notices are kept to be read later.
+const KEPT: usize = 20;
 
 /// A notice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Notice {
-    pub(crate) key: &'static str,
+    pub(crate) key: Cow<'static, str>,
     pub(crate) text: String,
     pub(crate) priority: Priority,
     /// Keys of notices that are no longer true.
@@ -35,10 +32,20 @@ pub(crate) struct Notice {
 impl Notice {
     pub(crate) fn new(key: &'static str, priority: Priority, text: impl Into<String>) -> Self {
         Self {
-            key,
+            key: key.into(),
             text: text.into(),
             priority,
             invalidates: &[],
+        }
+    }
+
+    /// News of the engine.
+    pub(crate) fn of_news(news: News, text: String) -> Self {
+        Self {
+            key: news.key.map_or_else(|| text.clone().into(), Cow::Borrowed),
+            text,
+            priority: news.priority,
+            invalidates: news.invalidates,
         }
     }
 }
@@ -49,16 +56,23 @@ pub(crate) struct Notices {
     waiting: Vec<Notice>,
     /// Since when the first one can be seen.
     since: Option<Instant>,
+    /// The texts of the last ones, the newest last.
+    past: VecDeque<String>,
 }
 
 impl Notices {
     pub(crate) fn add(&mut self, notice: Notice) {
-        let first = self.waiting.first().map(|shown| shown.key);
-        let gone = |key: &str| key == notice.key || notice.invalidates.contains(&key);
-        if first.is_some_and(gone) {
+        self.past.retain(|text| *text != notice.text);
+        self.past.push_back(notice.text.clone());
+        if self.past.len() > KEPT {
+            self.past.pop_front();
+        }
+        let gone =
+            |other: &Notice| other.key == notice.key || notice.invalidates.contains(&&*other.key);
+        if self.waiting.first().is_some_and(gone) {
             self.since = None;
         }
-        self.waiting.retain(|other| !gone(other.key));
+        self.waiting.retain(|other| !gone(other));
         // The shown one stays where it is, unless this one can't wait.
         let shown = usize::from(self.since.is_some() && notice.priority < Priority::Immediate);
         let later = self.waiting.iter().skip(shown);
@@ -70,6 +84,11 @@ impl Notices {
             self.since = None;
         }
         self.waiting.insert(at, notice);
+    }
+
+    /// The last notices, the oldest first.
+    pub(crate) fn past(&self) -> impl Iterator<Item = &str> {
+        self.past.iter().map(String::as_str)
     }
 
     /// The notice to show.
@@ -151,5 +170,25 @@ mod tests {
         });
         assert_eq!(shown(&notices), "summarised");
         assert_eq!(notices.waiting.len(), 1);
+        let past: Vec<&str> = notices.past().collect();
+        assert_eq!(past, ["9% left", "5% left", "summarised"]);
+    }
+
+    #[test]
+    fn news_of_the_engine_without_a_key_replace_only_the_same_words() {
+        let mut notices = Notices::default();
+        for text in ["one is down", "two is down", "one is down"] {
+            let news = News::new(Priority::Medium);
+            notices.add(Notice::of_news(news, text.to_owned()));
+        }
+        assert_eq!((notices.waiting.len(), shown(&notices)), (2, "two is down"));
+        let keyed = |text: &str| Notice::of_news(News::of("a", Priority::Low), text.to_owned());
+        notices.add(keyed("first"));
+        notices.add(keyed("second"));
+        assert_eq!(notices.waiting.len(), 3);
+        for number in 0..2 * KEPT {
+            notices.add(keyed(&number.to_string()));
+        }
+        assert_eq!(notices.past().count(), KEPT);
     }
 }

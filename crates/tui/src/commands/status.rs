@@ -2,6 +2,7 @@
 
 use crate::app::App;
 use crate::render::style::{Line, Style};
+use crate::render::text::{clean, one_line};
 
 pub(crate) fn run(app: &mut App) {
     let theme = app.theme();
@@ -34,5 +35,12 @@ pub(crate) fn run(app: &mut App) {
     lines.extend(facts.into_iter().map(|(name, value)| {
         Line::styled(format!("  {name:<11}"), theme.muted).with(value, Style::PLAIN)
     }));
+    let past: Vec<String> = app.alarms.notices.past().map(clean).collect();
+    if !past.is_empty() {
+        lines.push(Line::styled("Notices", theme.heading));
+    }
+    for text in past {
+        lines.push(Line::plain(format!("  {}", one_line(&text))));
+    }
     app.answer(lines);
 }

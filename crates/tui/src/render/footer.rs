@@ -6,7 +6,7 @@ use crate::prompt::suggestion;
 use crate::render::ansi;
 use crate::render::markdown::Look;
 use crate::render::style::{Line, Style};
-use crate::render::text::{clean, counted, one_line, truncate_line};
+use crate::render::text::{clean, counted, one_line, truncate_line, wrap};
 use crate::render::theme::Theme;
 use lathe_protocol::permission::PermissionMode;
 
@@ -81,12 +81,22 @@ pub(crate) fn lines(app: &App, look: Look<'_>) -> Vec<Line> {
             Priority::Medium | Priority::Low => theme.muted,
         };
         let words = Line::styled(one_line(&clean(&notice.text)), style);
-        out.push(truncate_line(&words, app.screen.width()));
+        let mut rows = wrap(&words, app.screen.width(), 2);
+        if rows.len() > NOTICE_ROWS {
+            rows.truncate(NOTICE_ROWS - 1);
+            let hidden = "… /status shows all of it";
+            let hidden = Line::styled(hidden, theme.muted);
+            rows.push(truncate_line(&hidden, app.screen.width()));
+        }
+        out.extend(rows);
     }
     out.push(truncate_line(&hint, app.screen.width()));
     out.extend(status_lines(app, theme));
     out
 }
+
+/// Rows that a notice may take.
+const NOTICE_ROWS: usize = 3;
 
 /// Context from the editor that goes with the next prompt.
 fn in_editor(app: &App) -> Option<String> {

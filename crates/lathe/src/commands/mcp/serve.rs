@@ -112,6 +112,7 @@ pub(super) async fn run(environment: Environment, arguments: ServeArguments) -> 
             if let Event::Notice {
                 level: NoticeLevel::Warning | NoticeLevel::Error,
                 text,
+                ..
             } = event
             {
                 notice(&text);
