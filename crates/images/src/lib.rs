@@ -1,16 +1,17 @@
-//! Pictures made to fit what models accept.
+//! Pictures made to fit what models accept and what terminals show.
 //!
 //! A model takes PNG, JPEG, GIF and WebP up to a number of bytes, and scales down whatever is
 //! larger than it can see. [`fit`] sends a picture that fits as it is, byte for byte, and scales or
-//! converts any other. The format is detected from the bytes, never from a file's name.
+//! converts any other. The format is detected from the bytes, never from a file's name. [`preview`] gives the
+//! pixels of a picture, scaled down to where they are shown.
 //!
 //! This is a crate of its own so that nothing else waits for the decoders to be compiled. It knows
-//! nothing of files or messages. There is one function: start with [`fit`].
+//! nothing of files or messages. Start with [`fit`].
 #![forbid(unsafe_code)]
 
 use image::codecs::jpeg::JpegEncoder;
 use image::imageops::FilterType;
-use image::{DynamicImage, ImageFormat, ImageReader, Limits};
+use image::{DynamicImage, ImageFormat, ImageReader, Limits, RgbaImage};
 use std::io::Cursor;
 
 /// The longest edge in pixels that a model sees; more is scaled down on arrival anyway.
@@ -102,6 +103,63 @@ pub fn fit(bytes: &[u8]) -> Result<Fitted, ImageError> {
         edge /= 2;
     }
     Err(ImageError::TooLarge)
+}
+
+/// The pixels of a picture, to be shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Preview {
+    pixels: RgbaImage,
+}
+
+impl Preview {
+    /// Width and height in pixels.
+    #[must_use]
+    pub fn size(&self) -> (u32, u32) {
+        self.pixels.dimensions()
+    }
+
+    /// Red, green, blue and opacity of each pixel, row by row.
+    #[must_use]
+    pub fn rgba(&self) -> &[u8] {
+        self.pixels.as_raw()
+    }
+
+    /// The same as a PNG file.
+    ///
+    /// # Errors
+    /// When it can't be encoded.
+    pub fn png(&self) -> Result<Vec<u8>, ImageError> {
+        let mut png = Cursor::new(Vec::new());
+        self.pixels.write_to(&mut png, ImageFormat::Png)?;
+        Ok(png.into_inner())
+    }
+}
+
+/// Width and height of a picture in pixels, from its first bytes.
+///
+/// # Errors
+/// When the bytes are not a picture, or damaged.
+pub fn size(bytes: &[u8]) -> Result<(u32, u32), ImageError> {
+    media_type(bytes).ok_or(ImageError::UnknownKind)?;
+    Ok(reader(bytes)?.into_dimensions()?)
+}
+
+/// The pixels of a picture in exactly this size. Of a moving picture, the first frame.
+///
+/// # Errors
+/// When the bytes are not a picture, or damaged.
+pub fn preview(bytes: &[u8], width: u32, height: u32) -> Result<Preview, ImageError> {
+    media_type(bytes).ok_or(ImageError::UnknownKind)?;
+    let image = reader(bytes)?.decode()?;
+    let (width, height) = (width.max(1), height.max(1));
+    let pixels = if (image.width(), image.height()) == (width, height) {
+        image.into_rgba8()
+    } else {
+        image
+            .resize_exact(width, height, FilterType::Triangle)
+            .into_rgba8()
+    };
+    Ok(Preview { pixels })
 }
 
 fn reader(bytes: &[u8]) -> Result<ImageReader<Cursor<&[u8]>>, ImageError> {
@@ -201,6 +259,19 @@ mod tests {
         let fitted = fit(&picture(8, 8, ImageFormat::Bmp)).unwrap();
         assert_eq!(fitted.media_type, "image/png");
         assert_eq!(fitted.scaled_from, None);
+    }
+
+    #[test]
+    fn a_preview_has_the_wanted_size_and_is_a_png_of_its_own() {
+        for format in [ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::Gif] {
+            let bytes = picture(40, 20, format);
+            assert_eq!(size(&bytes).unwrap(), (40, 20));
+            let shown = preview(&bytes, 10, 5).unwrap();
+            assert_eq!((shown.size(), shown.rgba().len()), ((10, 5), 200));
+            assert_eq!(size(&shown.png().unwrap()).unwrap(), (10, 5));
+        }
+        assert!(matches!(size(b"hello"), Err(ImageError::UnknownKind)));
+        assert!(preview(b"hello", 1, 1).is_err());
     }
 
     #[test]

@@ -191,6 +191,7 @@ fn leave_screen(app: &mut App) {
         app.close_transcript();
     }
     app.end_conversation();
+    app::pictures::give_up(app);
     let before = std::mem::take(&mut app.screen.pending);
     let finished = app.conversation.take_finished();
     let mut out = app

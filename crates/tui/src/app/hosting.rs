@@ -232,6 +232,7 @@ fn leave_terminal(app: &mut App, tell: impl FnOnce(Link, &str)) -> Result<(), St
 /// Draws everything again: a terminal was attached, or lost some of what was drawn.
 fn repaint(app: &mut App) {
     terminal::enter_anew();
+    app.screen.graphics.forget();
     let (columns, rows) = terminal::size();
     app.screen.columns = columns;
     app.screen.rows = rows;

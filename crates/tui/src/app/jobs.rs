@@ -1,10 +1,12 @@
 //! Work in the background, and what it finds.
 
+use crate::app::conversation::Picture;
 use crate::commands::diff::changes::Changes;
 use crate::prompt::completion;
 use crate::prompt::completion::FileIndex;
 use crate::prompt::history::History;
 use crate::prompt::keymap::{self, Keymap};
+use crate::terminal::graphics::Graphic;
 use futures::FutureExt as _;
 use lathe_engine::{
     LoadedSettings, OpenError, Opened, SessionHandle, SessionOptions, SwitchError, SwitchSource,
@@ -103,6 +105,16 @@ pub(crate) enum JobResult {
     },
     /// Rules for commands that came again.
     Proposals(Vec<crate::commands::fewer_permission_prompts::Proposal>),
+    /// The pull request of a branch, if there is one.
+    PullRequest {
+        branch: String,
+        found: Option<serde_json::Value>,
+    },
+    /// A picture in the terminal's form; `None` if it can't be drawn.
+    Picture {
+        picture: Arc<Picture>,
+        graphic: Option<Graphic>,
+    },
     /// Which local model servers answer.
     LocalServers(Vec<(&'static str, u16)>),
     Diagnosis(Box<lathe_doctor::Diagnosis>),

@@ -20,6 +20,8 @@ pub(crate) mod look;
 pub(crate) mod no_key;
 pub(crate) mod notices;
 pub(crate) mod opening;
+pub(crate) mod pictures;
+pub(crate) mod pull_request;
 pub(crate) mod queue;
 pub(crate) mod remember;
 pub(crate) mod screen;
@@ -286,6 +288,9 @@ impl App {
         if let Some(due) = self.alarms.notices.due() {
             at(due);
         }
+        if let Some(due) = self.screen.graphics.due() {
+            at(due);
+        }
         if let Some(due) = self.settings.watching.as_ref().and_then(Watching::due) {
             at(due);
         }
@@ -306,6 +311,7 @@ impl App {
         }
         self.alarms.expire(now);
         self.alarms.notices.expire(now);
+        self.screen.graphics.expire(now);
         if self.alarms.idle.is_some_and(|due| due <= now) {
             alarms::idle(self);
         }
@@ -455,6 +461,7 @@ impl App {
         if self.layers.dialog().is_none() {
             self.alarms.notices.seen(Instant::now());
         }
+        pictures::follow(self);
         let before = std::mem::take(&mut self.screen.pending);
         let finished = self.conversation.take_finished();
         let frame = live::frame(self);

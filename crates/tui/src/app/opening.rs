@@ -3,8 +3,8 @@
 use crate::app::engine::Fallback;
 use crate::app::jobs::{JobResult, Report};
 use crate::app::{
-    App, Leave, away, keyboard, no_key, queue, settings, shell, status_line, trust, watching,
-    welcome,
+    App, Leave, away, keyboard, no_key, pictures, pull_request, queue, settings, shell,
+    status_line, trust, watching, welcome,
 };
 use crate::commands::{diff, doctor, fewer_permission_prompts, mcp, plugin, resume, rewind, tasks};
 use crate::prompt::{completion, history};
@@ -189,6 +189,8 @@ impl App {
             JobResult::Watching(watching) => self.settings.watching = Some(*watching),
             JobResult::FilesTouched => watching::touched(self),
             JobResult::FilesRead(contents) => watching::read(self, contents),
+            JobResult::Picture { picture, graphic } => pictures::drawn(self, &picture, graphic),
+            JobResult::PullRequest { branch, found } => pull_request::found(self, &branch, found),
             JobResult::StatusLine(result) => status_line::finished(self, result),
             JobResult::ShellProgress(tail) => {
                 if let Some(run) = &mut self.session.shell_run {
@@ -231,6 +233,7 @@ impl App {
     }
 
     fn job_crashed(&mut self) {
+        pictures::crashed(self);
         let what = crate::terminal::panic_guard::message();
         if self.engine.opening {
             self.exit.failure = Some(what);

@@ -3,6 +3,7 @@
 use crate::render::style::{ColorDepth, Encoder};
 use crate::terminal;
 use crate::terminal::full_screen::FullScreen;
+use crate::terminal::graphics::Graphics;
 use crate::terminal::inline_screen::InlineScreen;
 use crate::terminal::{ReaderControl, inline_screen};
 use lathe_settings::Environment;
@@ -19,6 +20,8 @@ pub(crate) struct Screen {
     /// Draw without waiting for the next frame.
     pub(crate) urgent: bool,
     pub(crate) reader: Option<ReaderControl>,
+    /// How images are shown.
+    pub(crate) graphics: Graphics,
 }
 
 impl Screen {
@@ -38,6 +41,7 @@ impl Screen {
             dirty: true,
             urgent: true,
             reader: None,
+            graphics: Graphics::new(environment),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::app::App;
 use crate::app::jobs::JobResult;
+use crate::app::pull_request::{self, PullRequest};
 use crate::prompt::editor::vim::Vim;
 use lathe_hooks::HelperError;
 use lathe_protocol::event::ModelUsage;
@@ -24,6 +25,7 @@ pub(crate) struct StatusLine {
     failed: bool,
     /// The last input of the command, as far as it changes between turns.
     told: Option<Told>,
+    pub(crate) pull_request: PullRequest,
 }
 
 /// Values that change between turns and that status lines often show.
@@ -86,6 +88,7 @@ pub(crate) fn start(app: &mut App) {
     let began = *app.status_line.began.get_or_insert_with(Instant::now);
     if command(app).is_some() {
         app.status_line.told = Some(told(app));
+        pull_request::look(app);
     }
     let (Some(command), Some(session)) = (command(app), &app.engine.handle) else {
         return;
@@ -144,6 +147,7 @@ pub(crate) fn start(app: &mut App) {
         },
         "exceeds_200k_tokens": used > 200_000,
         "git_branch": app.session.branch,
+        "pr": app.status_line.pull_request.known,
     });
     let wishes = session.settings().json();
     let wish = |key: &str| wishes.pointer(&format!("/statusLine/{key}"));

@@ -2,6 +2,7 @@
 //!
 //! A cell is rendered from data alone, folded for the scrollback and unfolded for the transcript.
 
+use crate::app::conversation::Picture;
 use crate::render::markdown::{self, Look};
 use crate::render::style::{Line, Style};
 use crate::render::text::{
@@ -13,6 +14,7 @@ use lathe_protocol::event::NoticeLevel;
 use lathe_protocol::ids::ToolUseId;
 use serde_json::Value;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How far a call is.
@@ -46,6 +48,8 @@ pub(crate) enum Cell {
         took: Duration,
     },
     Call(Call),
+    /// A picture that a tool returned.
+    Picture(Arc<Picture>),
     /// Reads and searches, one after another.
     Run(Vec<Call>),
     Shell {
@@ -112,6 +116,8 @@ pub(crate) fn lines(cell: &Cell, look: Look<'_>, fold: Fold, cwd: &Path) -> Vec<
             out
         }
         Cell::Call(call) => call_lines(call, look, fold, cwd),
+        Cell::Picture(picture) if picture.named_above => Vec::new(),
+        Cell::Picture(picture) => vec![picture_line(picture, None, look)],
         Cell::Run(calls) if fold == Fold::Unfolded => calls
             .iter()
             .flat_map(|call| call_lines(call, look, fold, cwd))
@@ -163,6 +169,12 @@ pub(crate) fn lines(cell: &Cell, look: Look<'_>, fold: Fold, cwd: &Path) -> Vec<
             .flat_map(|line| wrap_below(line, look.columns))
             .collect(),
     }
+}
+
+/// The line that names a picture.
+pub(crate) fn picture_line(picture: &Picture, pixels: Option<(u32, u32)>, look: Look<'_>) -> Line {
+    let words = Line::styled(format!("  {}", picture.caption(pixels)), look.theme.muted);
+    truncate_line(&words, look.columns)
 }
 
 /// Lines of a prompt that are shown folded: what was pasted into one can be very long.

@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 /// A colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -178,6 +179,8 @@ pub(crate) struct Line {
     pub(crate) spans: Vec<Span>,
     /// The background from the end of the text to the edge of the screen.
     pub(crate) fill: Option<Color>,
+    /// An image above the line, as the terminal takes it: written first, with the cursor back where it was.
+    pub(crate) graphic: Option<Arc<str>>,
 }
 
 impl Line {
@@ -193,6 +196,7 @@ impl Line {
         Self {
             spans: vec![Span::new(text, style)],
             fill: None,
+            graphic: None,
         }
     }
 
@@ -206,6 +210,7 @@ impl Line {
     pub(crate) fn behind(self, text: impl Into<String>, style: Style) -> Self {
         let mut out = Self::styled(text, style);
         out.fill = self.fill;
+        out.graphic = self.graphic;
         for span in self.spans {
             out.push_span(span);
         }
@@ -276,6 +281,9 @@ pub(crate) struct Encoder {
 impl Encoder {
     /// Writes a line. The style is plain at its end.
     pub(crate) fn line(self, line: &Line, out: &mut String) {
+        if let Some(graphic) = &line.graphic {
+            out.push_str(graphic);
+        }
         for span in &line.spans {
             let codes = self.codes(span.style);
             if !codes.is_empty() {

@@ -14,6 +14,14 @@ pub(crate) enum Input {
     KittyKeyboard,
     /// The background colour, from 0 (black) to 1 (white) times 255.
     Background(u8),
+    /// The terminal shows images by the Kitty protocol.
+    KittyGraphics,
+    /// Height and width of a character in pixels.
+    CellSize(u16, u16),
+    /// The terminal named its abilities. Every terminal answers this question.
+    Attributes {
+        sixel: bool,
+    },
 }
 
 const PASTE_END: &[u8] = b"\x1b[201~";
@@ -199,6 +207,7 @@ fn escape(bytes: &[u8], flush: bool) -> Step {
         },
         b']' => osc(bytes, flush),
         b'P' | b'_' => match string_end(bytes) {
+            Some(end) if is_graphics_answer(&bytes[2..end]) => Step::Got(end, Input::KittyGraphics),
             Some(end) => Step::Skip(end),
             None if flush => Step::Skip(bytes.len()),
             None => Step::Wait,
@@ -215,6 +224,12 @@ fn escape(bytes: &[u8], flush: bool) -> Step {
             }
         },
     }
+}
+
+/// Whether the terminal agreed to show an image: `G i=…;OK`.
+fn is_graphics_answer(text: &[u8]) -> bool {
+    let text = text.strip_suffix(b"\x1b\\").unwrap_or(text);
+    text.first() == Some(&b'G') && text.ends_with(b";OK")
 }
 
 fn string_end(bytes: &[u8]) -> Option<usize> {
@@ -308,12 +323,8 @@ fn csi(bytes: &[u8], flush: bool) -> Step {
     let length = end + 1;
     let last = bytes[end];
     let parameters = String::from_utf8_lossy(&bytes[2..end]).into_owned();
-    if parameters.starts_with('?') {
-        return if last == b'u' {
-            Step::Got(length, Input::KittyKeyboard)
-        } else {
-            Step::Skip(length)
-        };
+    if let Some(values) = parameters.strip_prefix('?') {
+        return private_answer(values, last, length);
     }
     if parameters.starts_with(['<', '>', '=']) {
         return Step::Skip(length);
@@ -367,11 +378,33 @@ fn csi(bytes: &[u8], flush: bool) -> Step {
             Some(key) => Step::Got(length, Input::Key(key)),
             None => Step::Skip(length),
         },
+        b't' if number(0) == Some(6) => cell_size(number(1), number(2), length),
         b'R' if fields.len() == 2 && number(0) != Some(1) => Step::Skip(length),
         last => match letter(last) {
             Some(code) => modified(code),
             None => Step::Skip(length),
         },
+    }
+}
+
+/// The terminal's answer to a question about its abilities.
+fn private_answer(values: &str, last: u8, length: usize) -> Step {
+    match last {
+        b'u' => Step::Got(length, Input::KittyKeyboard),
+        b'c' => {
+            let sixel = values.split(';').skip(1).any(|value| value == "4");
+            Step::Got(length, Input::Attributes { sixel })
+        }
+        _ => Step::Skip(length),
+    }
+}
+
+/// The terminal's answer to the question how large a character is.
+fn cell_size(height: Option<u32>, width: Option<u32>, length: usize) -> Step {
+    let pixels = |size: Option<u32>| u16::try_from(size?).ok();
+    match (pixels(height), pixels(width)) {
+        (Some(height), Some(width)) => Step::Got(length, Input::CellSize(height, width)),
+        _ => Step::Skip(length),
     }
 }
 
@@ -490,7 +523,12 @@ mod tests {
             (b"\x1b[57441u", ""),
             (b"\x1b[I\x1b[O", "FocusGained FocusLost"),
             (b"\x1b[?1u", "KittyKeyboard"),
-            (b"\x1b[?62;4c", ""),
+            (b"\x1b[?62;4c", "Attributes { sixel: true }"),
+            (b"\x1b[?4;22c", "Attributes { sixel: false }"),
+            (b"\x1b_Gi=31;OK\x1b\\x", "KittyGraphics x"),
+            (b"\x1b_Gi=31;ENOTSUPPORTED\x1b\\", ""),
+            (b"\x1b[6;20;9t", "CellSize(20, 9)"),
+            (b"\x1b[8;24;80t", ""),
             (b"\x1b]11;rgb:ffff/ffff/ffff\x1b\\x", "Background(255) x"),
             (b"\x1b]11;rgb:0000/0000/0000\x07", "Background(0)"),
             (b"\x1b[24;80R", ""),

@@ -5,10 +5,12 @@
 //! sleeps in `poll` until there is something to read.
 
 pub(crate) mod full_screen;
+pub(crate) mod graphics;
 pub(crate) mod inline_screen;
 pub(crate) mod input;
 pub(crate) mod key;
 pub(crate) mod panic_guard;
+mod sixel;
 
 use crate::terminal::input::{Input, Parser};
 use parking_lot::{Condvar, Mutex};
@@ -171,6 +173,17 @@ pub(crate) fn size() -> (usize, usize) {
         }
         _ => (80, 24),
     }
+}
+
+/// Width and height of a character in pixels, where the system knows it.
+fn cell_size() -> Option<(u32, u32)> {
+    let size = tcgetwinsize(rustix::stdio::stdout()).ok()?;
+    let part = |pixels: u16, cells: u16| pixels.checked_div(cells).filter(|size| *size > 0);
+    let width = part(size.ws_xpixel, size.ws_col)?;
+    Some((
+        u32::from(width),
+        u32::from(part(size.ws_ypixel, size.ws_row)?),
+    ))
 }
 
 /// Stops this process as Ctrl+Z does, and returns when it continues. The modes are put back meanwhile.

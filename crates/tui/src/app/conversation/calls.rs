@@ -1,7 +1,8 @@
 //! Calls of tools: shown in the order in which they began, runs of looks gathered into one line.
 
-use super::{Asked, Conversation, results};
-use crate::render::cell::{Call, CallState, Cell, only_reads};
+use super::pictures::KEPT;
+use super::{Asked, Conversation, Picture, results};
+use crate::render::cell::{Call, CallState, Cell, only_reads, subject};
 use crate::render::markdown::Look;
 use crate::render::shell_edit;
 use lathe_protocol::content::{Content, ToolResultBlock};
@@ -9,6 +10,7 @@ use lathe_protocol::display::Display;
 use lathe_protocol::ids::ToolUseId;
 use lathe_protocol::record::MessageRecord;
 use serde_json::Value;
+use std::sync::Arc;
 use std::time::Duration;
 
 impl Conversation {
@@ -157,6 +159,31 @@ impl Conversation {
         record: &MessageRecord,
         look: Look<'_>,
     ) {
+        self.call_result(result, record, look);
+        self.pictures(result, look);
+    }
+
+    /// The pictures of a result, below its call.
+    fn pictures(&mut self, result: &ToolResultBlock, look: Look<'_>) {
+        let asked = self.inputs.get(&result.tool_use_id);
+        let name = asked.map_or_else(String::new, |asked| {
+            subject(&asked.tool, &asked.input, &self.cwd)
+        });
+        let is_read = asked.is_some_and(|asked| asked.tool == "Read");
+        let pictures = Picture::of_result(result, &name, is_read);
+        for picture in pictures {
+            self.push(Cell::Picture(Arc::new(picture)), look);
+        }
+        let shown = self.cells.iter_mut().rev().filter_map(|cell| match cell {
+            Cell::Picture(picture) => Some(picture),
+            _ => None,
+        });
+        for old in shown.skip(KEPT).take_while(|old| old.data.is_some()) {
+            *old = Arc::new(old.without_data());
+        }
+    }
+
+    fn call_result(&mut self, result: &ToolResultBlock, record: &MessageRecord, look: Look<'_>) {
         let id = &result.tool_use_id;
         if self.shown.contains(id)
             || self

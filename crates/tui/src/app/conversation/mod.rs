@@ -6,6 +6,7 @@
 pub(crate) mod agents;
 mod calls;
 mod events;
+mod pictures;
 mod results;
 mod resume;
 
@@ -20,6 +21,8 @@ use lathe_protocol::event::NoticeLevel;
 use lathe_protocol::ids::ToolUseId;
 use lathe_protocol::record::{MessageRecord, Record, RecordKind, RecordMessage};
 use lathe_protocol::stream::{Delta, StreamEvent};
+pub(crate) use pictures::Picture;
+use pictures::Printed;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -64,7 +67,7 @@ pub(crate) struct Conversation {
     inputs: HashMap<ToolUseId, Asked>,
     shown: HashSet<ToolUseId>,
     run: Vec<Call>,
-    out: Vec<Line>,
+    out: Printed,
     /// Whether something stands above, so that a blank line is due.
     gap: bool,
     /// How what tools answered goes into the scrollback.
@@ -89,7 +92,7 @@ impl Conversation {
             inputs: HashMap::new(),
             shown: HashSet::new(),
             run: Vec::new(),
-            out: Vec::new(),
+            out: Printed::default(),
             gap: false,
             fold: Fold::Folded,
             quiet: false,
@@ -120,9 +123,19 @@ impl Conversation {
         };
     }
 
-    /// The lines that are finished since the last time.
+    /// The lines that are finished since the last time, up to a picture.
     pub(crate) fn take_finished(&mut self) -> Vec<Line> {
-        std::mem::take(&mut self.out)
+        self.out.take()
+    }
+
+    /// The picture that stands before all further lines.
+    pub(crate) fn due_picture(&self) -> Option<Arc<Picture>> {
+        self.out.first_picture().cloned()
+    }
+
+    /// Shows these lines for a picture.
+    pub(crate) fn place_picture(&mut self, picture: &Arc<Picture>, lines: Vec<Line>) {
+        self.out.place(picture, lines);
     }
 
     /// Whether a call of this id is known to run.
@@ -252,6 +265,11 @@ impl Conversation {
 
     fn print(&mut self, cell: Cell, look: Look<'_>) {
         if self.quiet {
+            self.cells.push(cell);
+            return;
+        }
+        if let Cell::Picture(picture) = &cell {
+            self.out.picture(picture.clone());
             self.cells.push(cell);
             return;
         }
