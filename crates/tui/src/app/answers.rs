@@ -9,7 +9,6 @@ use crate::commands::{
 use crate::layers::permission::PermissionAnswer;
 use crate::layers::{ElicitationDialog, Form, Outcome, PlanDialog, Purpose};
 use crate::render::cell::Cell;
-use lathe_engine::SwitchSource;
 use lathe_protocol::command::BuiltinCommand;
 use lathe_protocol::elicitation::ElicitationReply;
 use lathe_protocol::op::Op;
@@ -126,6 +125,8 @@ fn chosen(app: &mut App, purpose: Purpose, value: &str) {
         Purpose::AddMarketplace => plugin::add_marketplace(app, value),
         Purpose::AddRule => permissions::ask_scope(app, value),
         Purpose::Agents => agents::mention(app, value),
+        Purpose::NewAgent => agents::named(app, value),
+        Purpose::NewAgentPlace { name } => agents::create(app, &name, value),
         Purpose::Proposals => commands::fewer_permission_prompts::add(app, value),
         Purpose::NoKey => no_key::chosen(app, value),
         Purpose::SessionKey => no_key::use_key(app, value),
@@ -152,7 +153,7 @@ fn chosen(app: &mut App, purpose: Purpose, value: &str) {
         Purpose::McpServer { name } => mcp::act(app, value, &name),
         Purpose::Memory { text } => remember::write(app, &text, value),
         Purpose::Mode => mode::run(app, value),
-        Purpose::Model => commands::model::run(app, value, SwitchSource::Picker),
+        Purpose::Model => commands::model::chosen(app, value),
         Purpose::ModelSwitch { wanted, source } => {
             commands::model::confirmed(app, &wanted, source, value);
         }
@@ -203,6 +204,7 @@ fn other_key(app: &mut App, purpose: Purpose, value: &str, key: char) {
         (Purpose::Config, 'x') => config::reset(app, value),
         (Purpose::Queue, key) => commands::queue::other_key(app, value, key),
         (Purpose::Agents, 'o') => agents::show(app, value),
+        (Purpose::Agents, 'n') => agents::ask_name(app),
         (Purpose::Skills, 'o') => skills::show(app, value),
         (Purpose::Tasks, 'x') => tasks::stop(app, value),
         (Purpose::Tasks, 'k') => tasks::keep(app, value),

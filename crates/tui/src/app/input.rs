@@ -6,6 +6,7 @@ use crate::layers::transcript::Transcript;
 use crate::layers::{Layer as _, Outcome, Picker, PlanDialog, Purpose};
 use crate::prompt::clipboard::image_path;
 use crate::prompt::completion::Wanted;
+use crate::prompt::dialog_keys::DialogMatch;
 use crate::prompt::keymap::{Action, Context, KeyMatch};
 use crate::prompt::{clipboard, completion, external_editor, history, suggestion};
 use crate::terminal::full_screen::FullScreen;
@@ -36,6 +37,9 @@ impl App {
                 self.alarms.away.left(Instant::now());
             }
             Input::KittyKeyboard => terminal::switch_kitty_on(),
+            Input::KittyGraphics => self.screen.graphics.speaks_kitty(),
+            Input::CellSize(height, width) => self.screen.graphics.cell_size(height, width),
+            Input::Attributes { sixel } => self.screen.graphics.answered(sixel),
             Input::Background(light) => {
                 let light = light > 127;
                 if light != self.look.light_background {
@@ -425,11 +429,38 @@ impl App {
         }
     }
 
-    fn dialog_key(&mut self, key: Key) {
-        if key == Key::ctrl('d') {
+    /// The key that the dialog gets for one that was pressed, by the user's bindings. `None` if it gets nothing.
+    fn key_of_dialog(&mut self, key: Key) -> Option<Key> {
+        let dialog = self.layers.dialog()?;
+        let is_text = dialog.takes_text() && crate::prompt::keymap::typed(key).is_some();
+        if !dialog.armed() || is_text && self.prompt.chord.is_empty() {
+            return Some(key);
+        }
+        self.prompt.chord.push(key);
+        let found = self
+            .prompt
+            .keymap
+            .find_in_dialog(dialog.contexts(), &self.prompt.chord);
+        if found == DialogMatch::Wait {
+            return None;
+        }
+        let was_chord = self.prompt.chord.len() > 1;
+        self.prompt.chord.clear();
+        match found {
+            DialogMatch::Key(own) => Some(own),
+            DialogMatch::Unbound if !was_chord => Some(key),
+            _ => None,
+        }
+    }
+
+    fn dialog_key(&mut self, pressed: Key) {
+        if pressed == Key::ctrl('d') {
             self.leave_or_hint('d');
             return;
         }
+        let Some(key) = self.key_of_dialog(pressed) else {
+            return;
+        };
         if key == Key::ctrl('o') && self.layers.asks() {
             self.open_transcript();
             return;
@@ -458,7 +489,10 @@ impl App {
             return;
         };
         let outcome = dialog.key(key);
-        if outcome == Outcome::Ignored && crate::prompt::keymap::typed(key).is_some() {
+        if outcome == Outcome::Ignored
+            && key == pressed
+            && crate::prompt::keymap::typed(key).is_some()
+        {
             // Words, not an answer: the user is typing.
             dialog.arm(false);
             crate::layers::form::edit(&mut self.prompt.editor, &self.prompt.keymap, key);

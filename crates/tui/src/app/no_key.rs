@@ -61,6 +61,11 @@ fn picker(servers: &[(&'static str, u16)], app: &App) -> Picker {
             "apiKeyHelper in your settings",
         ),
         Item::new("login", "Log in to a provider", "`lathe login` lists them"),
+        Item::new(
+            "import",
+            "Import the setup of another agent",
+            "`lathe import` shows what it finds",
+        ),
         Item::new("demo", "Watch the demo", "`lathe demo` needs no key"),
         Item::new("leave", "Exit", ""),
     ]);
@@ -95,6 +100,10 @@ pub(crate) fn chosen(app: &mut App, value: &str) {
             "login" => leave(
                 app,
                 "Run `lathe login` to log in to a provider, then start Lathe again.",
+            ),
+            "import" => leave(
+                app,
+                "Run `lathe import` to take over settings, rules and servers of another agent, then start Lathe again.",
             ),
             "demo" => leave(app, "Run `lathe demo` to see Lathe work without a key."),
             _ => app.exit.leave = Some(Leave::NoCredentials),

@@ -305,6 +305,7 @@ pub(crate) fn submit(
     let trimmed = text.trim();
     app.prompt.history.add(trimmed);
     if let Some(Invocation { name, arguments }) = Invocation::parse(trimmed) {
+        commands::echo(app, &name, trimmed);
         commands::run(app, &name, &arguments);
         return;
     }

@@ -1,9 +1,12 @@
-//! `/agents` lists the agents, and stops those at work.
+//! `/agents` lists the agents, creates one, and stops those at work.
 
 use crate::app::App;
 use crate::commands::definitions;
-use crate::layers::{Item, Purpose};
+use crate::layers::{Form, Item, Picker, Purpose};
+use crate::prompt::external_editor;
 use crate::render::text::counted;
+use std::io::Write as _;
+use std::path::PathBuf;
 
 /// The agents that work can be given to, and those at work.
 pub(crate) fn run(app: &mut App) {
@@ -32,8 +35,76 @@ pub(crate) fn run(app: &mut App) {
             item
         })
         .collect();
-    let words = "Enter mentions an agent in the prompt, ctrl+o shows it. Files in .lathe/agents/ add more; /tasks lists running agents.";
+    let words = "Enter mentions an agent in the prompt, ctrl+o shows it, ctrl+n creates one (a file in .lathe/agents/). /tasks lists running agents.";
     definitions::choose(app, Purpose::Agents, "Agents", items, words);
+}
+
+/// Asks for the name of a new agent.
+pub(crate) fn ask_name(app: &mut App) {
+    let title = "The name of the new agent (small letters, digits and hyphens)";
+    app.layers.open(Form::new(Purpose::NewAgent, title, ""));
+}
+
+/// A new agent was named: asks where it belongs.
+pub(crate) fn named(app: &mut App, name: &str) {
+    let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if !name.chars().all(is_name) || !name.starts_with(|c: char| c.is_ascii_lowercase()) {
+        app.warn(format!(
+            "'{name}' is no name for an agent: it begins with a small letter and has small letters, digits and hyphens, such as code-reader."
+        ));
+        return;
+    }
+    let shown = |place: &str| file(app, name, place).display().to_string();
+    let items = vec![
+        Item::new(PROJECT, "This project (shared)", shown(PROJECT)),
+        Item::new(USER, "All my projects", shown(USER)),
+    ];
+    let purpose = Purpose::NewAgentPlace {
+        name: name.to_owned(),
+    };
+    let title = format!("Where does {name} belong?");
+    app.layers.open(Picker::new(purpose, title, items));
+}
+
+const PROJECT: &str = "project";
+const USER: &str = "user";
+
+/// The file of an agent.
+fn file(app: &App, name: &str, place: &str) -> PathBuf {
+    let folder = if place == USER {
+        app.places.config_home.clone()
+    } else {
+        app.places.project.join(".lathe")
+    };
+    folder.join("agents").join(format!("{name}.md"))
+}
+
+/// Opens the user's editor with a first version of a new agent, and saves what is written there.
+pub(crate) fn create(app: &mut App, name: &str, place: &str) {
+    let file = file(app, name, place);
+    if file.exists() {
+        app.warn(format!("{} is there already.", file.display()));
+        return;
+    }
+    let first = format!(
+        "---\nname: {name}\ndescription: When this agent is to be used, in one sentence\ntools: Read, Grep, Glob\n---\n\nHow the agent works, and the form of its answer.\n"
+    );
+    let Some(text) = external_editor::edit(app, &first) else {
+        return;
+    };
+    if text == first || text.trim().is_empty() {
+        app.remark("nothing was written, so no agent was created");
+        return;
+    }
+    let written = file
+        .parent()
+        .map_or(Ok(()), std::fs::create_dir_all)
+        .and_then(|()| std::fs::File::create_new(&file))
+        .and_then(|mut open| open.write_all(text.as_bytes()));
+    match written {
+        Ok(()) => app.remark(format!("created {}", file.display())),
+        Err(error) => app.warn(format!("can't write {}: {error}", file.display())),
+    }
 }
 
 /// Shows an agent's definition.

@@ -21,12 +21,15 @@ pub(crate) fn choose(app: &mut App, purpose: Purpose, title: &str, items: Vec<It
             app.look.theme.warning,
         ));
     }
-    app.layers.open(
-        Picker::new(purpose, title, items)
-            .filterable()
-            .explained(lines)
-            .with_key('o', "show"),
-    );
+    let creates = purpose == Purpose::Agents;
+    let mut picker = Picker::new(purpose, title, items)
+        .filterable()
+        .explained(lines)
+        .with_key('o', "show");
+    if creates {
+        picker = picker.with_key('n', "new");
+    }
+    app.layers.open(picker);
 }
 
 pub(crate) fn show(

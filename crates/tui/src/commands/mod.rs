@@ -169,6 +169,21 @@ pub(crate) fn run_own(app: &mut App, command: BuiltinCommand, arguments: &str) {
     run(app, &command.qualified_name(), arguments);
 }
 
+/// Shows a command that was typed, above what it answers. One that becomes a prompt is shown as such.
+pub(crate) fn echo(app: &mut App, name: &str, typed: &str) {
+    let registry = registry(app);
+    let action = registry.find(name).map(|command| &command.action);
+    let is_shown = match action {
+        // They leave nothing that the words could stand above.
+        Some(CommandAction::Builtin(BuiltinCommand::Clear | BuiltinCommand::Exit)) => false,
+        Some(CommandAction::Builtin(_)) => true,
+        _ => false,
+    };
+    if is_shown {
+        app.remark(format!("❯ {typed}"));
+    }
+}
+
 /// Runs the command of a name, or keeps it until it can be run.
 pub(crate) fn run(app: &mut App, name: &str, arguments: &str) {
     #[cfg(debug_assertions)]

@@ -2,8 +2,10 @@
 
 use crate::app::App;
 use crate::app::jobs::JobResult;
+use crate::commands::effort;
 use crate::layers::{Item, Picker, Purpose};
 use crate::render::style::Line;
+use crate::render::text::tokens;
 use crate::render::theme::Theme;
 use futures::FutureExt as _;
 use lathe_engine::{SwitchError, SwitchSource};
@@ -21,11 +23,34 @@ pub(crate) fn run(app: &mut App, wanted: &str, source: SwitchSource) {
         .iter()
         .find(|(alias, called)| *alias == app.session.model || *called == name)
         .map(|(alias, _)| alias.clone());
-    let mut picker = models_picker(known, &app.session.model, &app.look.theme);
+    let model = session.model();
+    let models = known.into_iter().map(|(alias, name)| {
+        let facts = model.window_and_prices(&alias);
+        let (window, prices) =
+            facts.map_or((None, None), |(window, prices)| (Some(window), prices));
+        Offered {
+            alias,
+            name,
+            window,
+            prices,
+        }
+    });
+    let effort = model.effort();
+    let mut picker = models_picker(models.collect(), &app.session.model, &app.look.theme)
+        .with_dial("effort", &DIALLED, effort.as_deref().unwrap_or(DIALLED[0]));
     if let Some(present) = present {
         picker = picker.marked(&present);
     }
     app.layers.open(picker);
+}
+
+/// A model was chosen in the list, and maybe another effort.
+pub(crate) fn chosen(app: &mut App, wanted: &str) {
+    let effort = app.layers.shown::<Picker>().and_then(Picker::dialled);
+    switch(app, wanted, SwitchSource::Picker, false);
+    if let Some(effort) = effort {
+        effort::set(app, effort);
+    }
 }
 
 fn switch(app: &mut App, wanted: &str, source: SwitchSource, confirmed: bool) {
@@ -97,13 +122,40 @@ pub(crate) fn switched(
     }
 }
 
+/// The levels of effort that ← and → go through.
+const DIALLED: [&str; 6] = ["default", "low", "medium", "high", "xhigh", "max"];
+
+/// A model of the list.
+pub(crate) struct Offered {
+    pub(crate) alias: String,
+    pub(crate) name: String,
+    /// Tokens of the context window.
+    pub(crate) window: Option<u64>,
+    /// Dollars for a million tokens of input and output.
+    pub(crate) prices: Option<(f64, f64)>,
+}
+
+impl Offered {
+    fn detail(&self) -> String {
+        let mut words = vec![self.name.clone()];
+        words.extend(self.window.map(tokens));
+        words.extend(
+            self.prices
+                .map(|(input, output)| format!("${input}/${output}")),
+        );
+        words.join(" · ")
+    }
+}
+
 /// The models that have a short name.
-pub(crate) fn models_picker(models: Vec<(String, String)>, now: &str, theme: &Theme) -> Picker {
+pub(crate) fn models_picker(models: Vec<Offered>, now: &str, theme: &Theme) -> Picker {
     let items = models
         .into_iter()
-        .map(|(alias, name)| Item::new(alias.clone(), alias, name))
+        .map(|model| Item::new(model.alias.clone(), model.alias.clone(), model.detail()))
         .collect();
-    let words = format!("current: {now}. /model <id> takes any id.");
+    let words = format!(
+        "current: {now}. /model <id> takes any id. Prices are dollars per million tokens of input/output."
+    );
     Picker::new(Purpose::Model, "Which model?", items)
         .explained(vec![Line::styled(words, theme.muted)])
 }

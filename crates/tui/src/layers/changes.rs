@@ -7,6 +7,7 @@
 use super::review::{Review, Reviewed};
 use super::{Layer, Outcome, Purpose};
 use crate::commands::diff::changes::{self, ChangedFile, Changes};
+use crate::prompt::dialog_keys::DialogContext;
 use crate::render::diff;
 use crate::render::markdown::Look;
 use crate::render::style::{Line, Style};
@@ -355,6 +356,19 @@ impl Layer for ChangesDialog {
             _ => self.list(look, rows),
         };
         (lines, Cursor::default())
+    }
+
+    fn contexts(&self) -> &'static [DialogContext] {
+        if self.review.is_some() {
+            &[DialogContext::Review]
+        } else {
+            &[DialogContext::Changes]
+        }
+    }
+
+    fn takes_text(&self) -> bool {
+        let reviewed = self.review.as_ref();
+        reviewed.is_some_and(|(review, _)| review.takes_text())
     }
 
     fn purpose(&self) -> Option<&Purpose> {

@@ -1,6 +1,7 @@
 //! One line to fill in.
 
 use super::{Layer, Outcome, Purpose};
+use crate::prompt::dialog_keys::DialogContext;
 use crate::prompt::editor::Editor;
 use crate::prompt::keymap::{Context, KeyMatch, Keymap};
 use crate::render::markdown::Look;
@@ -76,6 +77,14 @@ impl Layer for Form {
         };
         out.push(Line::styled("enter accept · esc back", look.theme.muted));
         (out, cursor)
+    }
+
+    fn contexts(&self) -> &'static [DialogContext] {
+        &[DialogContext::List]
+    }
+
+    fn takes_text(&self) -> bool {
+        true
     }
 
     fn purpose(&self) -> Option<&Purpose> {

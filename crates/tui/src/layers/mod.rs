@@ -24,6 +24,7 @@ pub(crate) mod transcript;
 #[cfg(test)]
 mod view_tests;
 
+use crate::prompt::dialog_keys::DialogContext;
 use crate::prompt::keymap::Action;
 use crate::render::markdown::Look;
 use crate::render::style::Line;
@@ -94,6 +95,16 @@ pub(crate) trait Layer: Any + Send {
     }
 
     fn arm(&mut self, _armed: bool) {}
+
+    /// Whose keys of the user's file apply, the first first.
+    fn contexts(&self) -> &'static [DialogContext] {
+        &[]
+    }
+
+    /// Whether characters are text for it now, not commands.
+    fn takes_text(&self) -> bool {
+        false
+    }
 
     /// Everything that a question is about, however long; `None` where the layer shows it all.
     fn in_full(&self, _look: Look<'_>) -> Option<Vec<Line>> {
@@ -171,6 +182,12 @@ pub(crate) enum Purpose {
     },
     Mcp,
     Agents,
+    /// The name of an agent that is being created.
+    NewAgent,
+    /// Where a new agent belongs.
+    NewAgentPlace {
+        name: String,
+    },
     Skills,
     OutputStyle,
     McpServer {

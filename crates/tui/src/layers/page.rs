@@ -3,6 +3,7 @@
 //! The lines are made for the width at hand, so that it can be read in a terminal of any size.
 
 use super::{Layer, Outcome, Purpose};
+use crate::prompt::dialog_keys::DialogContext;
 use crate::render::markdown::{self, Look};
 use crate::render::style::Line;
 use crate::render::text::{truncate, wrap, wrap_below};
@@ -163,6 +164,10 @@ impl Layer for Page {
             theme.muted,
         ));
         (out, Cursor::default())
+    }
+
+    fn contexts(&self) -> &'static [DialogContext] {
+        &[DialogContext::Page]
     }
 
     fn purpose(&self) -> Option<&Purpose> {

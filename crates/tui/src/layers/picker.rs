@@ -1,6 +1,7 @@
 //! A list to choose from, with a filter that is typed.
 
 use super::{Layer, Outcome, Purpose};
+use crate::prompt::dialog_keys::DialogContext;
 use crate::render::markdown::Look;
 use crate::render::style::{Line, Style};
 use crate::render::text::{clean, one_line, truncate, truncate_line, width, wrap};
@@ -32,6 +33,16 @@ impl Item {
     }
 }
 
+/// A further choice that ← and → change.
+#[derive(Debug, Clone)]
+struct Dial {
+    name: &'static str,
+    values: &'static [&'static str],
+    at: usize,
+    /// Where it was when the list was opened.
+    first: usize,
+}
+
 /// A list to choose from.
 #[derive(Debug, Clone)]
 pub(crate) struct Picker {
@@ -48,6 +59,7 @@ pub(crate) struct Picker {
     /// Whether it came up without a key: then words that are typed are not meant for it.
     unasked: bool,
     armed: bool,
+    dial: Option<Dial>,
 }
 
 impl Picker {
@@ -64,6 +76,7 @@ impl Picker {
             extra: Vec::new(),
             unasked: false,
             armed: true,
+            dial: None,
         }
     }
 
@@ -111,6 +124,53 @@ impl Picker {
         self
     }
 
+    /// A further choice that ← and → change.
+    pub(crate) fn with_dial(
+        mut self,
+        name: &'static str,
+        values: &'static [&'static str],
+        now: &str,
+    ) -> Self {
+        let at = values.iter().position(|value| *value == now).unwrap_or(0);
+        self.dial = Some(Dial {
+            name,
+            values,
+            at,
+            first: at,
+        });
+        self
+    }
+
+    /// The further choice, if it was changed.
+    pub(crate) fn dialled(&self) -> Option<&'static str> {
+        let dial = self.dial.as_ref().filter(|dial| dial.at != dial.first)?;
+        dial.values.get(dial.at).copied()
+    }
+
+    fn dial_line(&self, look: Look<'_>) -> Option<Line> {
+        let dial = self.dial.as_ref()?;
+        let mut line = Line::styled(format!("  {} ", dial.name), look.theme.muted);
+        for (index, value) in dial.values.iter().enumerate() {
+            if index == dial.at {
+                line.push(format!("‹{value}›"), look.theme.selected);
+            } else {
+                line.push(format!(" {value} "), look.theme.muted);
+            }
+        }
+        // Where not all of it fits, at least the value does.
+        if line.width() > look.columns {
+            let value = dial.values.get(dial.at).copied().unwrap_or_default();
+            line = Line::styled(format!("  {} ", dial.name), look.theme.muted)
+                .with(format!("‹{value}›"), look.theme.selected);
+        }
+        Some(line)
+    }
+
+    /// Whether a key does something of its own here.
+    fn offers(&self, key: char) -> bool {
+        self.extra.iter().any(|(extra, _)| *extra == key)
+    }
+
     /// The items that fit the filter.
     fn visible(&self) -> Vec<&Item> {
         if self.filter.is_empty() {
@@ -154,6 +214,7 @@ impl Picker {
         if self.items.is_empty() {
             hints.remove(0);
         }
+        hints.extend(self.dial.as_ref().map(|dial| format!("← → {}", dial.name)));
         for (key, what) in &self.extra {
             let key = if self.filterable {
                 format!("ctrl+{key}")
@@ -219,18 +280,23 @@ impl Layer for Picker {
                     self.selected + 1
                 }
             }
+            Code::Left | Code::Right if self.dial.is_some() => {
+                if let Some(dial) = &mut self.dial {
+                    dial.at = match key.code {
+                        Code::Left => dial.at.saturating_sub(1),
+                        _ => (dial.at + 1).min(dial.values.len().saturating_sub(1)),
+                    };
+                }
+            }
             Code::PageUp => self.selected = self.selected.saturating_sub(10),
             Code::PageDown => self.selected = (self.selected + 10).min(count.saturating_sub(1)),
             Code::Home => self.selected = 0,
             Code::End => self.selected = count.saturating_sub(1),
             Code::Char('p') if key.ctrl => self.selected = self.selected.saturating_sub(1),
-            Code::Char('n') if key.ctrl => {
+            Code::Char('n') if key.ctrl && !self.offers('n') => {
                 self.selected = (self.selected + 1).min(count.saturating_sub(1));
             }
-            Code::Char(c)
-                if (key.ctrl || !self.filterable)
-                    && self.extra.iter().any(|(extra, _)| *extra == c) =>
-            {
+            Code::Char(c) if (key.ctrl || !self.filterable) && self.offers(c) => {
                 let value = self.selected();
                 // What nothing fits in a list may still be found elsewhere.
                 if let Some(value) = value.or_else(|| self.resumes().then(String::new)) {
@@ -284,7 +350,10 @@ impl Layer for Picker {
             };
         }
         let visible = self.visible();
-        let hints = self.hints(look, visible.len(), rows);
+        let mut hints = self.hints(look, visible.len(), rows);
+        if let Some(dial) = self.dial_line(look) {
+            hints.insert(0, dial);
+        }
         let preview: &[String] = visible.get(self.selected).map_or(&[], |item| &item.preview);
         let preview_rows = preview.len().min(6);
         let room = rows
@@ -342,6 +411,29 @@ impl Layer for Picker {
         }
         out.extend(hints);
         (out, cursor)
+    }
+
+    fn contexts(&self) -> &'static [DialogContext] {
+        use DialogContext::{History, List, Model, Plugins, Question, Rewind, Settings, Theme};
+        match self.purpose {
+            Purpose::Config | Purpose::ConfigValue { .. } => &[Settings, List],
+            Purpose::Theme => &[Theme, List],
+            Purpose::Model | Purpose::Effort => &[Model, List],
+            Purpose::History => &[History, List],
+            Purpose::RewindTo | Purpose::RewindWhat { .. } => &[Rewind, List],
+            Purpose::Plugins
+            | Purpose::Plugin { .. }
+            | Purpose::PluginInstall
+            | Purpose::PluginConfirm
+            | Purpose::Marketplaces
+            | Purpose::Marketplace { .. } => &[Plugins, List],
+            Purpose::Trust | Purpose::Leave | Purpose::ModelSwitch { .. } => &[Question, List],
+            _ => &[List],
+        }
+    }
+
+    fn takes_text(&self) -> bool {
+        self.filterable
     }
 
     fn purpose(&self) -> Option<&Purpose> {

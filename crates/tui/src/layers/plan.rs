@@ -4,6 +4,7 @@ use super::form::{edit, field};
 use super::permission::{PermissionAnswer, deny_with};
 use super::review::{Review, Reviewed};
 use super::{Layer, Level, Outcome};
+use crate::prompt::dialog_keys::DialogContext;
 use crate::prompt::editor::Editor;
 use crate::prompt::keymap::Keymap;
 use crate::render::markdown::{self, Look};
@@ -300,6 +301,19 @@ impl Layer for PlanDialog {
 
     fn request_id(&self) -> Option<&RequestId> {
         Some(&self.request.request_id)
+    }
+
+    fn contexts(&self) -> &'static [DialogContext] {
+        if self.review.is_some() {
+            &[DialogContext::Review]
+        } else {
+            &[DialogContext::Question]
+        }
+    }
+
+    fn takes_text(&self) -> bool {
+        let reviewed = self.review.as_ref();
+        reviewed.map_or(self.typing(), Review::takes_text)
     }
 
     fn armed(&self) -> bool {

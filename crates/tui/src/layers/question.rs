@@ -8,6 +8,7 @@ use super::form::{edit, field};
 use super::permission::{PermissionAnswer, deny_with};
 use super::{Layer, Level, Outcome};
 use crate::app::agents::asked_by;
+use crate::prompt::dialog_keys::DialogContext;
 use crate::prompt::editor::Editor;
 use crate::prompt::keymap::Keymap;
 use crate::render::markdown::{self, Look};
@@ -428,6 +429,14 @@ impl Layer for QuestionDialog {
 
     fn request_id(&self) -> Option<&RequestId> {
         Some(&self.request.request_id)
+    }
+
+    fn contexts(&self) -> &'static [DialogContext] {
+        &[DialogContext::Question]
+    }
+
+    fn takes_text(&self) -> bool {
+        self.typing()
     }
 
     fn armed(&self) -> bool {

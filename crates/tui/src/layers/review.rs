@@ -150,6 +150,11 @@ impl Review {
         }
     }
 
+    /// Whether a comment or a hunk is being written.
+    pub(crate) fn takes_text(&self) -> bool {
+        !matches!(self.typing, Typing::Nothing)
+    }
+
     pub(crate) fn key(&mut self, key: Key) -> Reviewed {
         match &self.typing {
             Typing::Nothing => self.command(key),

@@ -621,11 +621,21 @@ fn help_keys_and_checks() {
 #[test]
 fn what_is_chosen() {
     picker("models", 24, |app| {
-        let models = vec![
-            ("sonnet".to_owned(), "claude-sonnet-test".to_owned()),
-            ("haiku".to_owned(), "claude-haiku-test".to_owned()),
+        let models = [
+            ("sonnet", "Sonnet Test", Some(1_000_000), Some((3.0, 15.0))),
+            ("haiku", "Haiku Test", Some(200_000), Some((0.8, 4.0))),
+            ("own", "own/model", None, None),
         ];
-        crate::commands::model::models_picker(models, "claude-test", &app.look.theme)
+        let models = models.map(
+            |(alias, name, window, prices)| crate::commands::model::Offered {
+                alias: alias.to_owned(),
+                name: name.to_owned(),
+                window,
+                prices,
+            },
+        );
+        crate::commands::model::models_picker(models.into(), "claude-test", &app.look.theme)
+            .with_dial("effort", &["default", "low", "high"], "low")
     });
     picker("rules", 24, |app| {
         let rules = vec![

@@ -2,8 +2,9 @@
 //! of its parts.
 
 use super::{ask, say};
+use crate::layers::PermissionDialog;
 use crate::layers::elicitation::error::FieldError;
-use crate::layers::permission::change_of;
+use crate::layers::permission::{beside_rules, change_of, is_dangerous, worth_keeping};
 use crate::render::cell;
 use crate::render::text::{clean, reveal};
 use lathe_permissions::format_rule;
@@ -111,13 +112,23 @@ impl Asking {
                 for line in in_full(request) {
                     say(&format!("    {line}"));
                 }
-                if let Some(reason) = &request.decision_reason {
-                    say(&format!("  why it asks: {}", clean(reason)));
+                if is_dangerous(request) {
+                    say("  this is dangerous");
+                }
+                for reason in PermissionDialog::new(request.clone(), cwd).reasons() {
+                    say(&format!("  why it asks: {}", clean(&reason)));
                 }
                 for rule in rules_of(request) {
                     say(&format!("  a saves the rule: allow {}", reveal(&rule)));
                 }
-                ask("  y yes, a always, n no, or say why not: ");
+                for words in worth_keeping(request).iter().filter_map(beside_rules) {
+                    say(&format!("  a means: {}", clean(&words)));
+                }
+                ask(if worth_keeping(request).is_empty() {
+                    "  y yes, n no, or say why not: "
+                } else {
+                    "  y yes, a always, n no, or say why not: "
+                });
             }
             Self::Questions {
                 questions, answers, ..
@@ -193,6 +204,10 @@ impl Asking {
             Self::Permission(request) => {
                 let reply = match line {
                     "y" | "yes" => PermissionReply::allow(),
+                    "a" | "always" if worth_keeping(request).is_empty() => {
+                        say("  No rule would fit again; y allows it this once.");
+                        return None;
+                    }
                     "a" | "always" => always(request),
                     "" | "n" | "no" => PermissionReply::deny(
                         "The user refused this. Stop and wait for their next message.",
@@ -286,8 +301,7 @@ fn in_full(request: &PermissionRequest) -> Vec<String> {
 
 /// The rules that "always" would save.
 fn rules_of(request: &PermissionRequest) -> Vec<String> {
-    request
-        .permission_suggestions
+    worth_keeping(request)
         .iter()
         .flat_map(|update| match update {
             PermissionUpdate::AddRules { rules, .. } => rules.iter().map(format_rule).collect(),
@@ -317,7 +331,7 @@ fn always(request: &PermissionRequest) -> PermissionReply {
         ..
     } = &mut reply
     {
-        updated_permissions.clone_from(&request.permission_suggestions);
+        *updated_permissions = worth_keeping(request);
     }
     reply
 }

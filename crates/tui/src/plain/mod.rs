@@ -4,6 +4,7 @@
 mod asking;
 
 use crate::Ended;
+use crate::app::conversation::Picture;
 use crate::render::cell::{self, Call, CallState};
 use crate::render::text::clean;
 use asking::Asking;
@@ -35,6 +36,17 @@ fn ask(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = write!(out, "{}", clean(text));
     let _ = out.flush();
+}
+
+/// Names the pictures of results.
+fn name_pictures(record: &MessageRecord) {
+    let blocks = record.message.iter().flat_map(RecordMessage::blocks);
+    let blocks: Vec<_> = blocks.collect();
+    for result in blocks.iter().filter_map(|block| block.as_tool_result()) {
+        for picture in Picture::of_result(result, "", false) {
+            say(&format!("  {}", picture.caption(None)));
+        }
+    }
 }
 
 /// Runs the plain mode until the input ends.
@@ -276,6 +288,10 @@ impl Plain {
                 record,
                 parent_tool_use_id: None,
             } if record.kind == RecordKind::Assistant => self.answer(record),
+            Event::Record {
+                record,
+                parent_tool_use_id: None,
+            } => name_pictures(record),
             Event::CallStarted {
                 tool_use_id,
                 tool_name,

@@ -1,6 +1,7 @@
 //! Key bindings in the form of the ecosystem: `{"bindings": [{"context": "Chat", "bindings": {"ctrl+e":
 //! "chat:externalEditor"}}]}`. Contexts and actions are translated to ours.
 
+use super::dialog_keys::DialogContext;
 use super::keymap::{Action, Context};
 
 /// A context of the ecosystem.
@@ -8,22 +9,110 @@ use super::keymap::{Action, Context};
 pub(super) enum ForeignContext {
     /// One that we have.
     Known(Context),
-    /// A dialog or list whose keys can't be changed here.
-    Fixed,
+    /// A kind of dialog.
+    Dialog(DialogContext),
+    /// Something that doesn't exist here.
+    Absent,
+}
+
+use ForeignContext::{Absent, Dialog, Known};
+
+const CONTEXTS: &[(&str, ForeignContext)] = &[
+    ("Global", Known(Context::Global)),
+    ("Task", Known(Context::Global)),
+    ("Chat", Known(Context::Prompt)),
+    ("Autocomplete", Known(Context::Prompt)),
+    ("Transcript", Known(Context::Transcript)),
+    ("Scroll", Known(Context::Transcript)),
+    ("Select", Dialog(DialogContext::List)),
+    ("Settings", Dialog(DialogContext::Settings)),
+    ("ThemePicker", Dialog(DialogContext::Theme)),
+    ("ModelPicker", Dialog(DialogContext::Model)),
+    ("HistorySearch", Dialog(DialogContext::History)),
+    ("MessageSelector", Dialog(DialogContext::Rewind)),
+    ("Plugin", Dialog(DialogContext::Plugins)),
+    ("Confirmation", Dialog(DialogContext::Question)),
+    ("DiffDialog", Dialog(DialogContext::Changes)),
+    ("Tabs", Dialog(DialogContext::Changes)),
+    ("Help", Dialog(DialogContext::Page)),
+    ("Doctor", Dialog(DialogContext::Page)),
+    ("Attachments", Absent),
+    ("Footer", Absent),
+    ("MessageActions", Absent),
+];
+
+/// Names of the contexts that apply.
+pub(super) fn context_names() -> String {
+    let names = CONTEXTS.iter().filter(|(_, context)| *context != Absent);
+    names.map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
 }
 
 /// The context of a name; `None` if there is no such context.
 pub(super) fn context(name: &str) -> Option<ForeignContext> {
-    use ForeignContext::{Fixed, Known};
-    Some(match name {
-        "Global" | "Task" => Known(Context::Global),
-        "Chat" | "Autocomplete" => Known(Context::Prompt),
-        "Transcript" | "Scroll" => Known(Context::Transcript),
-        "Settings" | "Confirmation" | "Tabs" | "Help" | "HistorySearch" | "ThemePicker"
-        | "Attachments" | "Footer" | "MessageSelector" | "MessageActions" | "DiffDialog"
-        | "ModelPicker" | "Select" | "Plugin" | "Doctor" => Fixed,
-        _ => return None,
-    })
+    let found = CONTEXTS.iter().find(|(known, _)| *known == name);
+    found.map(|(_, context)| *context)
+}
+
+/// Actions in dialogs, and the names of ours.
+const DIALOG_ACTIONS: &[(&str, &str)] = &[
+    ("select:next", "next"),
+    ("select:previous", "previous"),
+    ("select:accept", "accept"),
+    ("select:cancel", "cancel"),
+    ("select:pageUp", "pageUp"),
+    ("select:pageDown", "pageDown"),
+    ("select:first", "first"),
+    ("select:last", "last"),
+    ("settings:close", "cancel"),
+    ("confirm:yes", "yes"),
+    ("confirm:no", "no"),
+    ("confirm:next", "next"),
+    ("confirm:previous", "previous"),
+    ("confirm:nextField", "nextField"),
+    ("confirm:previousField", "previousField"),
+    ("confirm:toggle", "toggle"),
+    ("modelPicker:decreaseEffort", "lessEffort"),
+    ("modelPicker:increaseEffort", "moreEffort"),
+    ("historySearch:next", "next"),
+    ("historySearch:accept", "accept"),
+    ("historySearch:cancel", "cancel"),
+    ("messageSelector:up", "previous"),
+    ("messageSelector:down", "next"),
+    ("messageSelector:top", "first"),
+    ("messageSelector:bottom", "last"),
+    ("messageSelector:select", "accept"),
+    ("diff:dismiss", "cancel"),
+    ("diff:back", "cancel"),
+    ("diff:viewDetails", "accept"),
+    ("diff:previousFile", "previousFile"),
+    ("diff:nextFile", "nextFile"),
+    ("diff:previousSource", "otherSource"),
+    ("diff:nextSource", "otherSource"),
+    ("tabs:next", "otherSource"),
+    ("tabs:previous", "otherSource"),
+    ("help:dismiss", "cancel"),
+    ("scroll:lineUp", "previous"),
+    ("scroll:lineDown", "next"),
+    ("scroll:pageUp", "pageUp"),
+    ("scroll:pageDown", "pageDown"),
+    ("scroll:top", "first"),
+    ("scroll:bottom", "last"),
+    ("app:toggleTranscript", "whole"),
+    ("chat:externalEditor", "externalEditor"),
+];
+
+/// Our name of an action in a dialog.
+pub(super) fn dialog_action(name: &str) -> Option<&'static str> {
+    let found = DIALOG_ACTIONS.iter().find(|(known, _)| *known == name);
+    found.map(|(_, action)| *action)
+}
+
+/// Whether the ecosystem has such actions.
+pub(super) fn is_known(name: &str) -> bool {
+    dialog_action(name).is_some()
+        || name
+            .split_once(':')
+            .is_some_and(|(group, _)| GROUPS.contains(&group))
 }
 
 /// The counterpart of an action of the ecosystem.
@@ -74,7 +163,7 @@ const ACTIONS: &[(&str, Action)] = &[
     ("scroll:bottom", Action::TextEnd),
 ];
 
-/// Groups of actions that belong to dialogs and lists, or to things that don't exist here.
+/// Groups of actions of the ecosystem.
 const GROUPS: &[&str] = &[
     "app",
     "history",

@@ -5,6 +5,7 @@
 //! defaults and removes some; mistakes are reported and the rest takes effect. The file may have our form, or
 //! that of the ecosystem ([`super::foreign_keys`]).
 
+use super::dialog_keys::{self, DialogContext, DialogKeys, DialogMatch};
 use super::foreign_keys::{self, ForeignAction, ForeignContext};
 use crate::terminal::key::{Code, Key};
 use lathe_settings::Places;
@@ -321,6 +322,7 @@ pub(crate) struct Keymap {
     bindings: Vec<(Context, Vec<Key>, Action)>,
     /// The slash commands that keys run, without the slash.
     commands: Vec<String>,
+    dialogs: DialogKeys,
 }
 
 impl Default for Keymap {
@@ -332,6 +334,7 @@ impl Default for Keymap {
         Self {
             bindings,
             commands: Vec::new(),
+            dialogs: DialogKeys::default(),
         }
     }
 }
@@ -342,7 +345,7 @@ pub(crate) fn files(places: &Places) -> Vec<PathBuf> {
     homes.map(|home| home.join("keybindings.json")).collect()
 }
 
-fn chord(text: &str) -> Result<Vec<Key>, crate::terminal::key::NotAKey> {
+pub(super) fn chord(text: &str) -> Result<Vec<Key>, crate::terminal::key::NotAKey> {
     text.split_whitespace().map(str::parse).collect()
 }
 
@@ -359,6 +362,12 @@ enum BindingError {
     Typed(String),
     #[error("unknown action '{action}' for '{keys}'; actions: {}", action_names())]
     UnknownAction { action: String, keys: String },
+    #[error("unknown action '{action}' for '{keys}'; actions: {}", dialog_action_names(*context))]
+    UnknownDialogAction {
+        action: String,
+        keys: String,
+        context: DialogContext,
+    },
     #[error("'{0}': expected the name of an action, or null for none")]
     NotAnAction(String),
     #[error("'{action}' for '{keys}' has no counterpart here")]
@@ -368,6 +377,18 @@ enum BindingError {
 fn action_names() -> String {
     let names: Vec<&str> = ACTIONS.iter().map(|(_, name, _)| *name).collect();
     names.join(", ")
+}
+
+fn dialog_action_names(context: DialogContext) -> String {
+    let names: Vec<&str> = context.actions().map(|(_, name, ..)| *name).collect();
+    names.join(", ")
+}
+
+/// Names of all contexts of our own form.
+fn context_names() -> String {
+    let ours = Context::ALL.iter().map(|(_, name)| *name);
+    let dialogs = DialogContext::ALL.iter().map(|(_, name)| *name);
+    ours.chain(dialogs).collect::<Vec<_>>().join(", ")
 }
 
 fn unknown_action(action: &str, keys: &str) -> BindingError {
@@ -424,23 +445,75 @@ impl Keymap {
             if name.starts_with('$') {
                 continue;
             }
-            let Some((context, _)) = Context::ALL.iter().find(|(_, known)| known == name) else {
+            let context = Context::ALL.iter().find(|(_, known)| known == name);
+            let dialog = DialogContext::named(name);
+            if context.is_none() && dialog.is_none() {
                 problems.push(format!(
-                    "unknown context '{name}'; contexts: global, prompt, transcript"
+                    "unknown context '{name}'; contexts: {}",
+                    context_names()
                 ));
                 continue;
-            };
+            }
             let Some(bindings) = bindings.as_object() else {
                 problems.push(format!("{name}: expected an object of keys and actions"));
                 continue;
             };
             for (keys, action) in bindings {
-                if let Err(problem) = self.bind(*context, keys, action) {
+                let bound = match (context, dialog) {
+                    (Some((context, _)), _) => self.bind(*context, keys, action),
+                    (None, Some(dialog)) => self.bind_dialog(dialog, keys, action),
+                    (None, None) => Ok(()),
+                };
+                if let Err(problem) = bound {
                     problems.push(format!("{name}: {problem}"));
                 }
             }
         }
         problems
+    }
+
+    /// Binds keys of a dialog to one of its actions.
+    fn bind_dialog(
+        &mut self,
+        context: DialogContext,
+        keys: &str,
+        action: &Value,
+    ) -> Result<(), BindingError> {
+        let own = match action {
+            Value::Null => None,
+            Value::String(name) => {
+                let own = dialog_keys::own_key(context, name);
+                Some(own.ok_or_else(|| BindingError::UnknownDialogAction {
+                    action: name.clone(),
+                    keys: keys.to_owned(),
+                    context,
+                })?)
+            }
+            _ => return Err(BindingError::NotAnAction(keys.to_owned())),
+        };
+        self.put_dialog(context, keys, own)
+    }
+
+    fn put_dialog(
+        &mut self,
+        context: DialogContext,
+        text: &str,
+        own: Option<Key>,
+    ) -> Result<(), BindingError> {
+        let keys = chord(text)?;
+        if keys.is_empty() {
+            return Err(BindingError::NoKey);
+        }
+        if keys.contains(&Key::ctrl('c')) || keys.contains(&Key::ctrl('d')) {
+            return Err(BindingError::Reserved(text.to_owned()));
+        }
+        self.dialogs.put(context, keys, own);
+        Ok(())
+    }
+
+    /// Looks up keys in a dialog, in one context after another.
+    pub(crate) fn find_in_dialog(&self, contexts: &[DialogContext], keys: &[Key]) -> DialogMatch {
+        self.dialogs.find(contexts, keys)
     }
 
     /// Takes over a block of the ecosystem's form.
@@ -454,23 +527,50 @@ impl Keymap {
             );
             return;
         };
-        let context = match foreign_keys::context(name) {
-            Some(ForeignContext::Known(context)) => context,
-            Some(ForeignContext::Fixed) => {
-                problems.push(format!("{name}: its keys can't be changed here"));
-                return;
-            }
-            None => {
-                problems.push(format!(
-                    "unknown context '{name}'; contexts: Global, Chat, Autocomplete, Task, Transcript, Scroll"
-                ));
-                return;
-            }
+        let Some(context) = foreign_keys::context(name) else {
+            problems.push(format!(
+                "unknown context '{name}'; contexts: {}",
+                foreign_keys::context_names()
+            ));
+            return;
         };
         for (keys, action) in bindings {
-            if let Err(problem) = self.bind_foreign(context, keys, action) {
+            let bound = match context {
+                ForeignContext::Known(context) => self.bind_foreign(context, keys, action),
+                ForeignContext::Dialog(context) => self.bind_foreign_dialog(context, keys, action),
+                ForeignContext::Absent => {
+                    problems.push(format!("{name}: there is nothing like it here"));
+                    return;
+                }
+            };
+            if let Err(problem) = bound {
                 problems.push(format!("{name}: {problem}"));
             }
+        }
+    }
+
+    fn bind_foreign_dialog(
+        &mut self,
+        context: DialogContext,
+        keys: &str,
+        action: &Value,
+    ) -> Result<(), BindingError> {
+        let Value::String(name) = action else {
+            return self.bind_dialog(context, keys, action);
+        };
+        let own = foreign_keys::dialog_action(name)
+            .and_then(|action| dialog_keys::own_key(context, action));
+        match own {
+            Some(own) => self.put_dialog(context, keys, Some(own)),
+            None if foreign_keys::is_known(name) => Err(BindingError::Absent {
+                action: name.clone(),
+                keys: keys.to_owned(),
+            }),
+            None => Err(BindingError::UnknownDialogAction {
+                action: name.clone(),
+                keys: keys.to_owned(),
+                context,
+            }),
         }
     }
 
@@ -604,6 +704,7 @@ impl Keymap {
                 rows.push((keys.join(" "), context.name(), what.into()));
             }
         }
+        rows.extend(self.dialogs.listing());
         rows
     }
 }
@@ -662,14 +763,24 @@ mod tests {
             "$schema": "x",
             "prompt": {"ctrl+s": null, "ctrl+k ctrl+s": "stash", "ctrl+c": "undo", "x": "undo", "ctrl+q": "fly"},
             "nowhere": {},
+            "question": {"f3": "yes", "f4": "fly", "ctrl+d": "no"},
+            "list": {"g g": "first"},
         }));
+        assert_eq!(
+            keymap.find_in_dialog(&[DialogContext::Question], &[Key::new(Code::Function(3))]),
+            DialogMatch::Key(Key::char('y'))
+        );
+        assert_eq!(
+            keymap.find_in_dialog(&[DialogContext::List], &[Key::char('g')]),
+            DialogMatch::Wait
+        );
         assert_eq!(found(&keymap, Context::Prompt, "ctrl+s"), KeyMatch::Nothing);
         assert_eq!(found(&keymap, Context::Prompt, "ctrl+k"), KeyMatch::Wait);
         assert_eq!(
             found(&keymap, Context::Prompt, "ctrl+k ctrl+s"),
             KeyMatch::Action(Action::Stash)
         );
-        assert_eq!(problems.len(), 4, "{problems:?}");
+        assert_eq!(problems.len(), 6, "{problems:?}");
         assert!(
             problems
                 .iter()
@@ -694,7 +805,11 @@ mod tests {
                 }},
                 {"context": "Global", "bindings": {"f2": "app:toggleTodos", "ctrl+c": "app:exit"}},
                 {"context": "Transcript", "bindings": {"x": "transcript:exit"}},
-                {"context": "Select", "bindings": {"j": "select:next"}},
+                {"context": "Select", "bindings": {"ctrl+j": "select:next", "f5": "select:fly"}},
+                {"context": "Confirmation", "bindings": {"f3": "confirm:yes", "n": null, "f4": "confirm:toggleExplanation"}},
+                {"context": "DiffDialog", "bindings": {"]": "diff:nextFile"}},
+                {"context": "ModelPicker", "bindings": {"+": "modelPicker:increaseEffort"}},
+                {"context": "Footer", "bindings": {"x": "footer:next"}},
                 {"context": "Nowhere", "bindings": {}},
                 {"bindings": {}},
             ]
@@ -716,11 +831,20 @@ mod tests {
         for gone in ["ctrl+u", "shift+tab"] {
             assert_eq!(found(&keymap, Context::Prompt, gone), KeyMatch::Nothing);
         }
+        let dialog = |context, keys: &str| keymap.find_in_dialog(&[context], &chord(keys).unwrap());
+        let own = |text: &str| DialogMatch::Key(text.parse().unwrap());
+        assert_eq!(dialog(DialogContext::List, "ctrl+j"), own("down"));
+        assert_eq!(dialog(DialogContext::Question, "f3"), own("y"));
+        assert_eq!(dialog(DialogContext::Question, "n"), DialogMatch::Nothing);
+        assert_eq!(dialog(DialogContext::Changes, "]"), own("right"));
+        assert_eq!(dialog(DialogContext::Model, "+"), own("right"));
         for told in [
             "pushToTalk",
             "chat:fly",
             "app:exit",
-            "Select",
+            "select:fly",
+            "toggleExplanation",
+            "Footer",
             "Nowhere",
             "needs",
         ] {
@@ -729,6 +853,6 @@ mod tests {
                 "{told}: {problems:?}"
             );
         }
-        assert_eq!(problems.len(), 6, "{problems:?}");
+        assert_eq!(problems.len(), 8, "{problems:?}");
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod clipboard;
 pub(crate) mod completion;
+pub(crate) mod dialog_keys;
 pub(crate) mod draft;
 pub(crate) mod editor;
 pub(crate) mod external_editor;

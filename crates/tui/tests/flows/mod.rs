@@ -19,6 +19,7 @@ mod screen;
 mod servers;
 mod sessions;
 mod staying;
+mod terminals;
 mod tour;
 
 use lathe_scripted::{BlockingServer, Reply, Scenario};

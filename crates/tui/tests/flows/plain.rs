@@ -109,3 +109,45 @@ fn questions_of_the_model_and_plans_are_answered_by_lines() {
     terminal.send("y\n");
     terminal.wait_for("as you wish");
 }
+
+#[test]
+fn a_question_in_lines_names_every_reason_and_all_that_always_changes() {
+    let command = "mkdir -p made\ncargo-nothing build --all";
+    let mut stage = Stage::replies([
+        Reply::tool_use("Bash", json!({"command": command})),
+        Reply::tool_use("Bash", json!({"command": "python3 -c 'print(1)'"})),
+        Reply::text("done"),
+    ]);
+    stage.home = stage.home.variable("TERM", "dumb");
+    let terminal = stage.home.terminal::<&str>([], 100, 40);
+    terminal.wait_for("> ");
+    terminal.send("go\n");
+    terminal.wait_for("mkdir may change things");
+    terminal.wait_for("cargo-nothing may change things");
+    terminal.wait_for("a saves the rule: allow Bash(cargo-nothing build:*)");
+    terminal.wait_for("a means: accept all edits this session");
+    terminal.wait_for("a always");
+    terminal.send("y\n");
+    // Where no rule would fit again, none is offered.
+    terminal.wait_for("python3 -c");
+    terminal.wait_for("y yes, n no, or say why not");
+    terminal.send("a\n");
+    terminal.wait_for("No rule would fit again");
+    terminal.send("y\n");
+    terminal.wait_for("done");
+}
+
+#[test]
+fn an_image_is_named_in_lines() {
+    let mut stage = Stage::replies([
+        Reply::tool_use("Read", json!({"file_path": "plot.bmp"})),
+        Reply::text("seen"),
+    ]);
+    stage.home.write("plot.bmp", super::terminals::bitmap());
+    stage.home = stage.home.variable("TERM", "dumb");
+    let terminal = stage.home.terminal::<&str>([], 100, 40);
+    terminal.wait_for("> ");
+    terminal.send("go\n");
+    terminal.wait_for("image · PNG");
+    terminal.wait_for("seen");
+}

@@ -217,6 +217,16 @@ impl ModelHandle<'_> {
             .collect()
     }
 
+    /// The context window of a model in tokens, and the dollars for a million tokens of input and of output. `None`
+    /// if nothing is known about the model.
+    #[must_use]
+    pub fn window_and_prices(self, name: &str) -> Option<(u64, Option<(f64, f64)>)> {
+        let model = self.shared.session.catalog.resolve(name);
+        let prices = model.info.prices.as_ref();
+        let prices = prices.map(|prices| (prices.input, prices.output));
+        model.known.then_some((model.info.context_window, prices))
+    }
+
     /// Changes the thinking budget: `None` resets, `Some(0)` switches thinking off. What of it is shown
     /// stays as it is.
     pub fn set_max_thinking_tokens(self, tokens: Option<u32>) {

@@ -10,6 +10,7 @@ mod fields;
 
 use super::form::edit;
 use super::{Layer, Level, Outcome};
+use crate::prompt::dialog_keys::DialogContext;
 use crate::prompt::editor::Editor;
 use crate::prompt::keymap::Keymap;
 use crate::render::markdown::Look;
@@ -256,6 +257,16 @@ impl Layer for ElicitationDialog {
 
     fn request_id(&self) -> Option<&RequestId> {
         Some(&self.request.request_id)
+    }
+
+    fn contexts(&self) -> &'static [DialogContext] {
+        &[DialogContext::Question]
+    }
+
+    fn takes_text(&self) -> bool {
+        let field = self.fields.get(self.selected);
+        field
+            .is_some_and(|field| matches!(field.entry, FieldInput::Text(_) | FieldInput::Number(_)))
     }
 
     fn armed(&self) -> bool {

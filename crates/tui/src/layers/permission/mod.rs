@@ -8,6 +8,7 @@ mod what;
 use super::form::{edit, field};
 use super::review::{Review, Reviewed};
 use super::{Layer, Level, Outcome};
+use crate::prompt::dialog_keys::DialogContext;
 use crate::prompt::editor::Editor;
 use crate::prompt::keymap::Keymap;
 use crate::render::markdown::Look;
@@ -16,11 +17,11 @@ use crate::render::style::{Line, Style};
 use crate::render::text::{clean, more_lines, one_line, reveal, truncate, truncate_line, wrap};
 use crate::terminal::inline_screen::Cursor;
 use crate::terminal::key::{Code, Key};
-use keeping::{is_dangerous, worth_keeping};
+pub(crate) use keeping::{beside_rules, is_dangerous, worth_keeping};
 use lathe_permissions::format_rule;
 use lathe_protocol::ids::RequestId;
 use lathe_protocol::permission::{
-    Behavior, PermissionMode, PermissionReply, PermissionRequest, PermissionUpdate, RuleSource,
+    Behavior, PermissionReply, PermissionRequest, PermissionUpdate, RuleSource,
 };
 use lathe_shell::analysis::{Analysis, ReadOnly, analyse};
 use lathe_shell::syntax::ShellKind;
@@ -99,10 +100,6 @@ impl PermissionDialog {
                     destination: saved,
                     ..
                 } if !rules.is_empty() => {
-                    // Further rules are wider ways to say the same; nobody chose them.
-                    if !rule.text().is_empty() {
-                        continue;
-                    }
                     rule.set_text(&rules.iter().map(format_rule).collect::<Vec<_>>().join(", "));
                     destination = DESTINATIONS
                         .iter()
@@ -318,12 +315,7 @@ impl PermissionDialog {
     fn why(&self, look: Look<'_>) -> Vec<Line> {
         let theme = look.theme;
         let mut out = Vec::new();
-        let first = self.request.decision_reason.clone().unwrap_or_default();
-        for (index, reason) in std::iter::once(first.clone())
-            .filter(|reason| !reason.is_empty())
-            .chain(self.further_reasons(&first))
-            .enumerate()
-        {
+        for (index, reason) in self.reasons().into_iter().enumerate() {
             let words = if index == 0 { "Why it asks:" } else { "and:" };
             let style = if index == 0 && is_dangerous(&self.request) {
                 theme.error
@@ -354,6 +346,14 @@ impl PermissionDialog {
     }
 
     /// The reasons beside the one that decided: of each other part that does more than read.
+    /// All reasons for the question.
+    pub(crate) fn reasons(&self) -> Vec<String> {
+        let first = self.request.decision_reason.clone().unwrap_or_default();
+        let further = self.further_reasons(&first);
+        let first = std::iter::once(first).filter(|reason| !reason.is_empty());
+        first.chain(further).collect()
+    }
+
     fn further_reasons(&self, first: &str) -> Vec<String> {
         let parts = self.analysis.iter().flat_map(|analysis| &analysis.parts);
         let mut reasons: Vec<String> = Vec::new();
@@ -413,7 +413,9 @@ impl PermissionDialog {
                         edited = Some(&self.words);
                     }
                 }
-                Choice::Always if self.rule.is_empty() => line.push(self.other_words(), style),
+                Choice::Always if self.rule.is_empty() => {
+                    line.push(format!("Yes{}", self.other_words()), style);
+                }
                 Choice::Always => {
                     line.push("Yes, and always allow ", style);
                     if self.editing == Editing::Rule {
@@ -425,6 +427,7 @@ impl PermissionDialog {
                             format!(" in {}", DESTINATIONS[self.destination].1),
                             theme.muted,
                         );
+                        line.push(self.other_words(), style);
                     }
                 }
                 Choice::No => line.push("No", style),
@@ -482,24 +485,10 @@ impl PermissionDialog {
         (out, cursor)
     }
 
+    /// Changes that 'always' makes beside the rule, in words that follow "Yes".
     fn other_words(&self) -> String {
-        match self.other_updates.first() {
-            Some(PermissionUpdate::SetMode {
-                mode: PermissionMode::AcceptEdits,
-                ..
-            }) => "Yes, and accept all edits this session".to_owned(),
-            Some(PermissionUpdate::SetMode { mode, .. }) => {
-                format!("Yes, and switch to mode {mode}")
-            }
-            Some(PermissionUpdate::AddDirectories { directories, .. }) => {
-                let names: Vec<String> = directories
-                    .iter()
-                    .map(|path| path.display().to_string())
-                    .collect();
-                format!("Yes, and allow work in {}", names.join(", "))
-            }
-            _ => "Yes, and always".to_owned(),
-        }
+        let others = self.other_updates.iter().filter_map(beside_rules);
+        others.map(|words| format!(", and {words}")).collect()
     }
 }
 
@@ -643,6 +632,19 @@ impl Layer for PermissionDialog {
 
     fn request_id(&self) -> Option<&RequestId> {
         Some(&self.request.request_id)
+    }
+
+    fn contexts(&self) -> &'static [DialogContext] {
+        if self.review.is_some() {
+            &[DialogContext::Review]
+        } else {
+            &[DialogContext::Question]
+        }
+    }
+
+    fn takes_text(&self) -> bool {
+        let reviewed = self.review.as_ref();
+        reviewed.map_or(self.editing != Editing::Nothing, Review::takes_text)
     }
 
     fn armed(&self) -> bool {
