@@ -348,6 +348,8 @@ fn what_runs_in_the_background() {
         last_tool: Some("Grep".to_owned()),
         tool_use_id: None,
         parent: None,
+        phase: None,
+        structured: None,
         cost_usd: 0.031,
     };
     let done = AgentTask {
