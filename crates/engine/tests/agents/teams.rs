@@ -533,6 +533,7 @@ async fn what_was_not_delivered_is_there_after_a_resume_and_tasks_of_the_dead_ar
         let file = place
             .config()
             .join(format!("teams/crew/inboxes/{to}.jsonl"));
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         let mut bytes = std::fs::read(&file).unwrap_or_default();
         bytes.extend(serde_json::to_vec(&message).unwrap());
         bytes.push(b'\n');
