@@ -119,7 +119,7 @@ pub(crate) enum DevicesCommand {
     },
     /// Say where push messages about questions that wait are sent; shows it without flags.
     Notify {
-        /// A topic of ntfy, such as https://ntfy.example/my-topic.
+        /// The address of a topic of ntfy.
         #[arg(long, value_name = "URL")]
         ntfy: Option<String>,
         /// An address that gets the question as JSON.
