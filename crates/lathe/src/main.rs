@@ -49,8 +49,7 @@ fn main() -> ExitCode {
         let _ = writeln!(std::io::stdout(), "lathe {}", env!("CARGO_PKG_VERSION"));
         return ExitCode::SUCCESS;
     }
-    let arguments = match Arguments::try_parse_from(arguments::with_overrides(std::env::args_os()))
-    {
+    let arguments = match arguments::read(std::env::args_os()) {
         Ok(arguments) => arguments,
         Err(error) => {
             error::print_usage(&error);

@@ -7,7 +7,7 @@ mod commands;
 mod session;
 pub(crate) mod values;
 
-use clap::Parser;
+use clap::{CommandFactory as _, Parser};
 use std::ffi::OsString;
 
 pub(crate) use commands::*;
@@ -55,8 +55,68 @@ pub(crate) struct Arguments {
     pub(crate) session: SessionArguments,
 }
 
+/// Commands that run a session, whose flags may stand before them.
+const RUN_A_SESSION: [&str; 3] = ["acp", "review", "workflow"];
+
+/// Reads a command line.
+pub(crate) fn read(arguments: impl Iterator<Item = OsString>) -> Result<Arguments, clap::Error> {
+    let words = with_overrides(arguments);
+    let Some(at) = session_command(&words) else {
+        return Arguments::try_parse_from(words);
+    };
+    let session = Arguments::try_parse_from(&words[..at])?.session;
+    let command = Arguments::try_parse_from(words[..1].iter().chain(&words[at..]))?.command;
+    Ok(Arguments {
+        version: None,
+        command,
+        session,
+    })
+}
+
+/// Where a command that runs a session follows flags of the session. With `--print` its name is a prompt.
+fn session_command(words: &[OsString]) -> Option<usize> {
+    let is_named = |word: &OsString| RUN_A_SESSION.iter().any(|name| word == name);
+    let at = words.iter().position(is_named).filter(|at| *at > 1)?;
+    let declared = Arguments::command();
+    let mut before = words[1..at].iter().map(|word| word.to_str()).peekable();
+    while let Some(word) = before.next() {
+        let flag = word?;
+        if matches!(flag, "-p" | "--print") || !flag.starts_with('-') {
+            return None;
+        }
+        if flag.contains('=') {
+            continue;
+        }
+        let argument = declared.get_arguments().find(|it| is_flag(it, flag))?;
+        if !argument.get_action().takes_values() {
+            continue;
+        }
+        let needed = argument
+            .get_num_args()
+            .map_or(1, |range| range.min_values());
+        if needed > 0 {
+            before.next()?;
+        } else {
+            before.next_if(|next| next.is_some_and(|next| !next.starts_with('-')));
+        }
+    }
+    Some(at)
+}
+
+fn is_flag(argument: &clap::Arg, flag: &str) -> bool {
+    if let Some(name) = flag.strip_prefix("--") {
+        argument.get_long() == Some(name)
+            || argument
+                .get_all_aliases()
+                .is_some_and(|aliases| aliases.contains(&name))
+    } else {
+        let short = flag.strip_prefix('-').and_then(|rest| rest.parse().ok());
+        short.is_some() && argument.get_short() == short
+    }
+}
+
 /// The arguments with `-c key=value` as `--config key=value`: `-c` alone is `--continue`.
-pub(crate) fn with_overrides(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+fn with_overrides(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = arguments.collect();
     let end = arguments
         .iter()
@@ -74,7 +134,6 @@ pub(crate) fn with_overrides(arguments: impl Iterator<Item = OsString>) -> Vec<O
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory as _;
 
     #[test]
     fn the_declaration_is_sound() {
@@ -122,6 +181,31 @@ mod tests {
             parse(&["--debug=lathe_model=trace"]).log.debug.as_deref(),
             Some("lathe_model=trace")
         );
+    }
+
+    #[test]
+    fn flags_of_a_session_may_stand_before_a_command_that_runs_one() {
+        let parse = |line: &str| {
+            let words = line.split(' ').map(OsString::from);
+            read([OsString::from("lathe")].into_iter().chain(words))
+        };
+        for line in [
+            "--model opus review",
+            "--model=opus -d review main",
+            "--model opus --allowed-tools Read workflow run research",
+            "--model opus acp",
+        ] {
+            let read = parse(line).unwrap();
+            assert!(read.command.is_some(), "{line}");
+            assert_eq!(read.session.model.model.as_deref(), Some("opus"), "{line}");
+        }
+        let prompt = parse("-p review").unwrap();
+        assert!(prompt.command.is_none());
+        assert_eq!(prompt.session.prompt.as_deref(), Some("review"));
+        let value = parse("--model acp").unwrap();
+        assert_eq!(value.session.model.model.as_deref(), Some("acp"));
+        assert!(parse("--model opus workflow nothing").is_err());
+        assert!(parse("--no-such-flag acp").is_err());
     }
 
     #[test]
