@@ -474,6 +474,11 @@ async fn members_as_processes_are_refused_with_the_reason() {
         );
         assert!(!place.config().join("teams").exists());
     }
+    place.settings = json!({"teammateMode": "auto"});
+    let mut talk = place.open().await;
+    talk.say("make a team").await;
+    assert!(place.config().join("teams").exists());
+    talk.finish().await;
 }
 
 #[tokio::test]

@@ -164,7 +164,7 @@ pub struct Settings {
     /// Whether the scratch folder of coordinator mode stays with the session when it ends (default false).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep_scratch: Option<bool>,
-    /// How members of a team run: `in-process` (the default). `process` and `tmux` are refused when a team is made.
+    /// How members of a team run: `in-process` (the default, and `auto`). `process` and `tmux` are refused when a team is made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub teammate_mode: Option<TeammateMode>,
     /// How often a turn continues for a goal that isn't reached; 20 if it is left out.

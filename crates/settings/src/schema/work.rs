@@ -72,6 +72,8 @@ pub enum Notifications {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TeammateMode {
+    /// As Lathe sees fit: as agents of the session.
+    Auto,
     /// As agents of the session.
     InProcess,
     /// As processes of their own.

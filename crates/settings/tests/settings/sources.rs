@@ -486,12 +486,12 @@ fn keys_of_the_ecosystem_without_effect_are_known_and_nothing_is_guessed() {
         r#"{"tui": "fullscreen", "agentPushNotifEnabled": true, "skipAutoPermissionPrompt": true,
             "skipDangerousModePermissionPrompt": true, "remoteControlAtStartup": false,
             "inputNeededNotifEnabled": true, "voiceEnabled": true,
-            "teammateMode": "auto", "spinnerVerbs": {"mode": "append", "verbs": []},
+            "spinnerVerbs": {"mode": "append", "verbs": []},
             "attribution": {"sessionUrl": false},
             "deniedModels": ["x"]}"#,
     );
     let resolved = load(&machine.places(), &LoadOptions::default());
-    assert_eq!(resolved.problems.len(), 11, "{:#?}", resolved.problems);
+    assert_eq!(resolved.problems.len(), 10, "{:#?}", resolved.problems);
     for problem in &resolved.problems {
         let text = problem.to_string();
         assert!(text.contains("without effect here"), "{text}");

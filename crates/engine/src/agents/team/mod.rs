@@ -171,7 +171,7 @@ fn check_mode(shared: &ConversationShared) -> Result<(), ToolError> {
     let settings = shared.session.settings.value.read();
     let mode = settings.get("teammateMode").and_then(|mode| mode.as_str());
     match mode {
-        None | Some("in-process") => Ok(()),
+        None | Some("auto" | "in-process") => Ok(()),
         Some(other) => Err(ToolError::failed(format!(
             "Settings want members as processes of their own (teammateMode: {other:?}), which this version can't do. Set teammateMode to \"in-process\" or remove it."
         ))),
