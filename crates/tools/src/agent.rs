@@ -55,10 +55,10 @@ pub struct Input {
     /// A name by which SendMessage reaches it.
     #[serde(default)]
     name: Option<String>,
-    /// The team that it joins.
+    /// A team to join.
     #[serde(default)]
     team_name: Option<String>,
-    /// A member's permission mode.
+    /// Its permission mode.
     #[serde(default)]
     mode: Option<String>,
 }

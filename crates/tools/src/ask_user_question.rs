@@ -51,10 +51,10 @@ impl AskUserQuestion {
 pub struct Input {
     /// One to four questions.
     pub questions: Vec<Question>,
-    /// The user's answers, by question. Filled in when they answer; leave it out.
+    /// Filled in when the user answers; leave it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers: Option<BTreeMap<String, Value>>,
-    /// The user's notes on an answer, by question. Leave it out.
+    /// Notes of the user; leave it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<BTreeMap<String, Value>>,
     /// Where the question comes from. Not shown.

@@ -73,7 +73,7 @@ impl JsonSchema for Letter {
 /// To whom, and what.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Input {
-    /// The agent's id or name; "*" is all; "session:NAME" another session of the user.
+    /// An id or name; "*" is all; or "session:NAME".
     to: String,
     /// The message.
     message: Letter,
