@@ -1,5 +1,6 @@
 //! The prompt: the editor with its keys, the history, the draft, suggestions and the search for files.
 
+mod actions;
 pub(crate) mod clipboard;
 pub(crate) mod completion;
 pub(crate) mod dialog_keys;

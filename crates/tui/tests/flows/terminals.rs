@@ -1,4 +1,4 @@
-//! What a terminal can: images of tools, bindings for dialogs, notices apart from the conversation, the pull request in
+//! Abilities of terminals: images of tools, bindings for dialogs, notices apart from the conversation, the pull request in
 //! the status line.
 
 use super::{Stage, rows};
@@ -97,10 +97,10 @@ fn always_says_everything_that_it_changes() {
     let asked = terminal.screen();
     let rule = "Yes, and always allow Bash(cargo-nothing build:*) in this project (just me)";
     assert!(asked.contains(rule), "{asked}");
-    assert!(
-        asked.contains("and accept all edits this session"),
-        "{asked}"
-    );
+    // It may be wrapped.
+    let words: Vec<&str> = asked.split_whitespace().collect();
+    let more = "and accept all edits this session";
+    assert!(words.join(" ").contains(more), "{asked}");
 }
 
 #[test]
