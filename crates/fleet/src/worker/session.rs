@@ -176,8 +176,9 @@ impl Session {
 
     /// Asks it to end, so that its transcript is whole.
     pub(super) async fn stop(&mut self) {
-        self.stdin = None;
+        // Its input stays open until it has ended: without a host, open questions would be refused and the turn would go on.
         let _ = self.running.end(GRACE).await;
+        self.stdin = None;
     }
 
     /// Ends it at once, with everything below it.
