@@ -273,6 +273,26 @@ fn links_are_followed_where_the_reader_follows_them() {
 }
 
 #[test]
+fn folders_behind_links_are_followed_where_the_reader_follows_them() {
+    let world = World::new();
+    let elsewhere = world.project().join("../other");
+    std::fs::create_dir_all(&elsewhere).unwrap();
+    std::fs::write(elsewhere.join("plain.txt"), "x").unwrap();
+    let folder = world.project().join("sub");
+    std::fs::create_dir(&folder).unwrap();
+    std::os::unix::fs::symlink("../../other", folder.join("linked")).unwrap();
+    let context = world.context();
+    let followed = [
+        "grep -R x sub",
+        "rg -L x sub",
+        "rg --follow x",
+        "rg -L -g '*.txt' x",
+    ];
+    all_ask(&followed, &world, &context);
+    all_pass(&["rg x sub", "grep -r x sub"], &world, &context);
+}
+
+#[test]
 fn git_is_judged_where_it_runs() {
     let world = world();
     let mut context = world.context();

@@ -101,6 +101,7 @@ fn copied(part: &Part, folders: Option<&[PathBuf]>, context: &PermissionContext)
     let reading = FolderReading {
         ignored,
         follows_links: false,
+        enters_links: false,
         ..FolderReading::everything()
     };
     roots
@@ -167,7 +168,15 @@ pub(crate) fn look_through(survey: &Survey, context: &PermissionContext) -> Foun
     }
     for entry in builder.build().flatten() {
         let is_folder = entry.file_type().is_none_or(|kind| kind.is_dir());
+        // A program that walks by itself reads what is below a linked folder, which is not a link itself.
         if is_folder && reading.names_as_words == NamesAsWords::Any {
+            let reads_linked = survey.contents && reading.enters_links;
+            if reads_linked && leads_elsewhere(&entry, context) {
+                files.push(entry.into_path());
+                if files.len() >= MOST_FOUND {
+                    break;
+                }
+            }
             continue;
         }
         seen += 1;

@@ -24,6 +24,8 @@ pub struct FolderReading {
     pub types: Vec<String>,
     /// Whether it reads what symbolic links lead to.
     pub follows_links: bool,
+    /// Whether it enters folders that symbolic links lead to.
+    pub enters_links: bool,
     /// Only files that git tracks, wherever in the repository they are.
     pub tracked: bool,
     /// The names that a command may get as words so that it reads these files only.
@@ -52,6 +54,7 @@ impl FolderReading {
             names: Vec::new(),
             types: Vec::new(),
             follows_links: true,
+            enters_links: true,
             tracked: false,
             names_as_words: NamesAsWords::Any,
         }

@@ -228,6 +228,7 @@ pub(super) fn grep_below(sorted: &Sorted<'_>) -> Option<FolderReading> {
     Some(FolderReading {
         names: names.unwrap_or_default(),
         follows_links: dereferences,
+        enters_links: dereferences,
         ..FolderReading::everything()
     })
 }
@@ -271,6 +272,7 @@ pub(super) fn rg_below(sorted: &Sorted<'_>) -> Option<FolderReading> {
         names,
         types: types.filter(|_| !takes_in).unwrap_or_default(),
         follows_links: sorted.has_any(&["-L", "--follow"]),
+        enters_links: sorted.has_any(&["-L", "--follow"]),
         names_as_words: NamesAsWords::Any,
     })
 }
@@ -294,6 +296,7 @@ pub(super) fn ag_below(sorted: &Sorted<'_>) -> Option<FolderReading> {
         hidden: everything,
         ignored: everything,
         follows_links: sorted.has_any(&["-f", "--follow"]),
+        enters_links: sorted.has_any(&["-f", "--follow"]),
         ..FolderReading::everything()
     })
 }

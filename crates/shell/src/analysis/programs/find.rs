@@ -91,7 +91,10 @@ pub(super) fn judge(words: &[Argument], surroundings: Surroundings<'_>) -> Verdi
             shows: Shows::Names,
             ..Reading::default()
         },
-        reach: FolderReading::everything(),
+        reach: FolderReading {
+            enters_links: false,
+            ..FolderReading::everything()
+        },
         alternatives: false,
         acted: false,
         listing: Some(Listing {

@@ -97,6 +97,7 @@ fn tracked_files() -> FolderReading {
         names: Vec::new(),
         types: Vec::new(),
         follows_links: false,
+        enters_links: false,
         tracked: true,
         names_as_words: NamesAsWords::Any,
     }
