@@ -130,13 +130,8 @@ pub(crate) fn look_through(survey: &Survey, context: &PermissionContext) -> Foun
             context.secret(path).is_some()
                 || (!forbidden.is_empty() && is_forbidden(path, &forbidden))
         };
-        return done(
-            tracked
-                .into_iter()
-                .filter(closed)
-                .take(MOST_FOUND)
-                .collect(),
-        );
+        let found = tracked.into_iter().filter(closed).take(MOST_FOUND);
+        return done(found.collect());
     }
     let Some(types) = types_of(&reading.types) else {
         return Found::TooMany;
@@ -170,12 +165,8 @@ pub(crate) fn look_through(survey: &Survey, context: &PermissionContext) -> Foun
         let is_folder = entry.file_type().is_none_or(|kind| kind.is_dir());
         // A program that walks by itself reads what is below a linked folder, which is not a link itself.
         if is_folder && reading.names_as_words == NamesAsWords::Any {
-            let reads_linked = survey.contents && reading.enters_links;
-            if reads_linked && leads_elsewhere(&entry, context) {
+            if survey.contents && reading.enters_links && leads_elsewhere(&entry, context) {
                 files.push(entry.into_path());
-                if files.len() >= MOST_FOUND {
-                    break;
-                }
             }
             continue;
         }
