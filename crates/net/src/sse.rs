@@ -101,6 +101,12 @@ impl SseDecoder {
         Ok(None)
     }
 
+    /// Whether the last line that came has no end yet.
+    #[must_use]
+    pub fn is_within_line(&self) -> bool {
+        !self.buffer.is_empty()
+    }
+
     /// The rest at the end of the stream: an event without its closing blank line. Whether it
     /// is whole only its reader can tell.
     pub fn finish(&mut self) -> Option<SseEvent> {

@@ -22,6 +22,8 @@ pub enum AnswererKind {
     Host,
     /// The editor beside the session, where the change is open as a diff.
     Editor,
+    /// The leader of the team that the session is a member of.
+    Leader,
     /// A `PermissionRequest` hook.
     Hook,
     /// The classifier of auto mode.
@@ -159,24 +161,11 @@ impl Ticket {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lathe_protocol::ids::{RequestId, ToolUseId};
+    use lathe_protocol::ids::ToolUseId;
 
     fn request() -> PermissionRequest {
-        PermissionRequest {
-            request_id: RequestId::from("r"),
-            tool_name: "Bash".into(),
-            input: serde_json::json!({"command": "ls"}),
-            tool_use_id: ToolUseId::from("t"),
-            permission_suggestions: Vec::new(),
-            blocked_path: None,
-            decision_reason: None,
-            decision_reason_type: None,
-            display_name: None,
-            title: None,
-            description: None,
-            agent_id: None,
-            agent: None,
-        }
+        let input = serde_json::json!({"command": "ls"});
+        PermissionRequest::new("Bash", input, ToolUseId::from("t"))
     }
 
     #[tokio::test]

@@ -325,6 +325,9 @@ const PROGRAM_FILES: &[&str] = &[
     ".pnp.cjs",
     ".pnp.loader.mjs",
     ".pnpmfile.cjs",
+    ".pnpmfile.mjs",
+    "pnpmfile.js",
+    "pnpm-workspace.yaml",
     ".yarnrc",
     ".yarnrc.yml",
     "bunfig.toml",
@@ -374,6 +377,10 @@ const PROGRAM_PLACES: &[&[&str]] = &[
     &[".devcontainer"],
     &[".mise", "config.toml"],
     &[".config", "mise"],
+    &[".venv"],
+    &["venv", "bin"],
+    &["venv", "lib"],
+    &["venv", "pyvenv.cfg"],
 ];
 
 /// A file that tools take programs from and that could come to be below a folder, by the folder's name.

@@ -11,11 +11,13 @@ use std::path::{Path, PathBuf};
 mod config;
 mod credentials;
 mod index;
+mod obeyed;
 mod objects;
 mod trusted;
 
 pub(crate) use config::program_setting;
 pub(crate) use credentials::{file_with_credentials, shows_configuration};
+pub(crate) use obeyed::{Obeyed, obeyed_places};
 pub(crate) use objects::ObjectKind;
 
 pub use trusted::{NotTrusted, TrustedRepository};

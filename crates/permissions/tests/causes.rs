@@ -474,6 +474,50 @@ fn dangers_behind_links_that_the_command_brings_ask_in_every_mode() {
     all_are("allow", "tar xf a.tar; rm -rf l/x", &world, &context);
 }
 
+/// Causes 4 and 7: what a rule closes, or a secret, stays so in code, behind links and as a name that is read: a rule
+/// for every command and bypassPermissions don't open it.
+#[test]
+fn rules_for_reading_see_through_code_links_and_input() {
+    let world = world();
+    let mut context = world.context();
+    add_rule(
+        &mut context,
+        Behavior::Allow,
+        "Bash",
+        RuleSource::UserSettings,
+    );
+    let readers = "python3 -c 'print(open(\".env\").read())'
+        node -e 'console.log(require(\"fs\").readFileSync(\"./.env\"))'
+        perl -e 'open F, \".env\"; print <F>'
+        ruby -e 'puts File.read(\".env\")'
+        python3 - <<'E'\\nprint(open(\".env\").read())\\nE
+        awk 'BEGIN { while ((getline l < \".env\") > 0) print l }'
+        sed -n 'r .env' src/main.rs
+        sed 'r.env' src/main.rs
+        docker run -v ./.env:/x alpine cat /x
+        xargs cat <<< .env
+        echo .env | xargs cat
+        ln .env made
+        link .env made
+        bash -c 'cat .env'";
+    none_is(&["allow"], readers, &world, &context);
+    let others = "echo .env >> .gitignore
+        printf '.env' >> .gitignore
+        git commit -m 'ignore .env'
+        python3 -c 'print(\".env is ignored\")'
+        ln src/main.rs made";
+    all_are("allow", others, &world, &context);
+    add_rule(
+        &mut context,
+        Behavior::Deny,
+        "Read(.env)",
+        RuleSource::UserSettings,
+    );
+    context.mode = PermissionMode::BypassPermissions;
+    all_are("deny", readers, &world, &context);
+    all_are("allow", others, &world, &context);
+}
+
 /// Cause 4: a deny rule sees through whatever runs a command, however the command is written.
 #[test]
 fn a_denied_program_passes_in_no_disguise() {

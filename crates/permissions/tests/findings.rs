@@ -293,6 +293,30 @@ fn folders_behind_links_are_followed_where_the_reader_follows_them() {
 }
 
 #[test]
+fn ignore_files_that_take_in_hidden_files_are_obeyed_as_the_reader_does() {
+    for name in [".rgignore", ".ignore", ".gitignore"] {
+        let world = world();
+        let mut context = world.context();
+        context.files.ignore = None;
+        all_pass(&["rg x", "rg -g '*.rs' x"], &world, &context);
+        std::fs::write(world.project().join(name), "!.env\n").unwrap();
+        all_ask(&["rg x", "rg -n x .", "cd src; rg x .."], &world, &context);
+        all_pass(&["rg x src", "rg -g '*.rs' x"], &world, &context);
+    }
+}
+
+#[test]
+fn ignored_secrets_are_found_where_the_reader_may_not_ignore_them() {
+    let world = world();
+    let mut context = world.context();
+    context.files.ignore = None;
+    std::fs::write(world.project().join(".gitignore"), "*.pem\n").unwrap();
+    std::fs::write(world.project().join("src/server.pem"), "").unwrap();
+    all_ask(&["ag x", "cd src && ag x"], &world, &context);
+    all_pass(&["rg x", "cd src && rg x"], &world, &context);
+}
+
+#[test]
 fn git_is_judged_where_it_runs() {
     let world = world();
     let mut context = world.context();

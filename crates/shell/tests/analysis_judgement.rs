@@ -557,7 +557,7 @@ fn suspicious_things_are_named_for_what_they_are() {
         ("echo $((x))", ConcernKind::Evaluation),
         ("[[ -v 'a[$(x)]' ]]", ConcernKind::Evaluation),
         ("printf -v 'a[$(x)]' y", ConcernKind::Evaluation),
-        ("echo ${x@P}", ConcernKind::SecondExpansion),
+        ("echo ${x@P}", ConcernKind::RunsValue),
         ("echo ${!x}", ConcernKind::SecondExpansion),
         ("cat /proc/self/environ", ConcernKind::ProcessSecrets),
         ("cat < /dev/tcp/a/1", ConcernKind::NetworkDevice),

@@ -2,12 +2,9 @@
 //!
 //! `git remote -v` and `git config --list` show them. They pass without a question where there is nothing to show.
 
-use super::config::{ConfigEntry, parse};
-use super::{Found, common_folder, find};
+use super::config::ConfigEntry;
+use super::obeyed::{ConfigFile, config_files};
 use std::path::{Path, PathBuf};
-
-/// How deep files that include others are followed.
-const DEEPEST: usize = 5;
 
 /// Whether the words after `git` and its options show values of the configuration that can hold a password.
 pub(crate) fn shows_configuration(words: &[&str]) -> bool {
@@ -45,53 +42,12 @@ fn may_hold(name: &str) -> bool {
 /// The file of the configuration of a folder's repository, or of the user, that holds a password or a token, or that
 /// can't be read.
 pub(crate) fn file_with_credentials(folder: &Path, home: &Path) -> Option<PathBuf> {
-    let mut files = vec![
-        home.join(".gitconfig"),
-        home.join(".config/git/config"),
-        PathBuf::from("/etc/gitconfig"),
-    ];
-    if let Found::At { folder, .. } = find(folder) {
-        let common = common_folder(&folder).unwrap_or_else(|_| folder.clone());
-        files.push(common.join("config"));
-        files.push(folder.join("config.worktree"));
-    }
-    files
-        .into_iter()
-        .find_map(|file| in_file(&file, home, DEEPEST))
-}
-
-fn in_file(file: &Path, home: &Path, deeper: usize) -> Option<PathBuf> {
-    let bytes = match lathe_settings::regular_file::read(file) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
-        Err(_) => return Some(file.to_path_buf()),
+    let suspicious = |file: &ConfigFile| {
+        let entries = file.entries.as_ref();
+        entries.is_none_or(|entries| entries.iter().any(is_credential))
     };
-    let entries = String::from_utf8(bytes)
-        .ok()
-        .and_then(|text| parse(text.strip_prefix('\u{feff}').unwrap_or(&text)));
-    let Some(entries) = entries else {
-        return Some(file.to_path_buf());
-    };
-    if entries.iter().any(is_credential) {
-        return Some(file.to_path_buf());
-    }
-    let included = entries.iter().filter(|entry| {
-        matches!(entry.section.as_str(), "include" | "includeif") && entry.key == "path"
-    });
-    for entry in included {
-        let path = match entry.value.strip_prefix("~/") {
-            Some(rest) => home.join(rest),
-            None => file.parent().unwrap_or(file).join(&entry.value),
-        };
-        if deeper == 0 {
-            return Some(path);
-        }
-        let found = in_file(&path, home, deeper - 1);
-        if found.is_some() {
-            return found;
-        }
-    }
-    None
+    let mut files = config_files(folder, home).into_iter();
+    files.find(suspicious).map(|file| file.path)
 }
 
 /// Whether a setting is a password, a token, or an address with one.

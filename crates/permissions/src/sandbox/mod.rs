@@ -13,6 +13,7 @@ pub use facts::{SandboxFacts, Wish};
 
 use crate::context::PermissionContext;
 use crate::protected;
+use crate::repository::{Obeyed, obeyed_places};
 use hosts::{credentials, network};
 use lathe_protocol::permission::Behavior;
 use lathe_sandbox::{Absent, Protected, SandboxPolicy, repository};
@@ -84,6 +85,7 @@ pub fn policy(context: &PermissionContext) -> (SandboxPolicy, Vec<String>) {
             .into_iter()
             .for_each(|path| push(&mut policy.writable, path));
         policy.protected.extend(found.protected);
+        protect_obeyed(root, context, &mut policy, &mut problems);
         protect_own(root, &mut policy);
         hide_project_secrets(root, context, &mut policy);
     }
@@ -173,6 +175,40 @@ fn path_of(text: &str, context: &PermissionContext) -> PathBuf {
         None => context
             .project
             .join(text.strip_prefix("./").unwrap_or(text)),
+    }
+}
+
+/// Protects what git obeys outside its own folder: hooks that `core.hooksPath` names, and included configuration.
+fn protect_obeyed(
+    root: &Path,
+    context: &PermissionContext,
+    policy: &mut SandboxPolicy,
+    problems: &mut Vec<String>,
+) {
+    for obeyed in obeyed_places(root, &context.home) {
+        let (path, absent) = match obeyed {
+            Obeyed::Hooks(path) => (real(&path), Absent::Folder),
+            Obeyed::Included(path) => {
+                let path = real(&path);
+                // Git reads an included file, and an empty one in the work tree would be added to a commit.
+                let is_gits = path.starts_with(root.join(".git"));
+                let absent = if is_gits {
+                    Absent::Text(String::new())
+                } else {
+                    Absent::Ignored
+                };
+                (path, absent)
+            }
+        };
+        let is_writable = policy.writable.iter().any(|it| path.starts_with(it));
+        if policy.writable.iter().any(|it| it.starts_with(&path)) {
+            problems.push(format!(
+                "core.hooksPath of git names {}, which commands write to: they could plant hooks",
+                path.display()
+            ));
+        } else if is_writable && !policy.protected.iter().any(|it| it.path == path) {
+            policy.protected.push(Protected { path, absent });
+        }
     }
 }
 
@@ -396,6 +432,56 @@ mod tests {
         let (policy, problems) = policy(&context);
         assert!(problems.is_empty(), "{problems:?}");
         policy
+    }
+
+    #[test]
+    fn hooks_and_configuration_that_git_finds_elsewhere_are_protected() {
+        let (_folder, context) = place();
+        let project = &context.roots[0];
+        let configured = |text: &str| {
+            std::fs::write(project.join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+            std::fs::write(project.join(".git/config"), text).unwrap();
+            with(&context, json!({}))
+        };
+        for (text, protected, free) in [
+            (
+                "[core]\nhooksPath = .githooks\n",
+                ".githooks/pre-commit",
+                "githooks",
+            ),
+            (
+                "[core]\nhookspath = .husky/_\n",
+                ".husky/pre-commit",
+                ".huskyrc",
+            ),
+            (
+                "[include]\npath = ../shared.gitconfig\n",
+                "shared.gitconfig",
+                "shared",
+            ),
+            (
+                "[includeIf \"onbranch:x\"]\npath = ../sub/x\n",
+                "sub/x",
+                "sub/y",
+            ),
+            (
+                "[core]\nhooksPath = /elsewhere\n",
+                ".git/hooks/x",
+                "elsewhere",
+            ),
+        ] {
+            let policy = configured(text);
+            let refused = |name: &str| policy.check_write(&project.join(name)).is_err();
+            assert!(refused(protected), "{text}");
+            assert!(!refused(free), "{text}");
+        }
+        std::fs::write(project.join(".git/config"), "[core]\nhooksPath = .\n").unwrap();
+        let (policy, problems) = policy(&context);
+        assert!(policy.check_write(&project.join("src/main.rs")).is_ok());
+        assert!(
+            problems.iter().any(|it| it.contains("core.hooksPath")),
+            "{problems:?}"
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Inline code of interpreters: what it does to files, as far as its words and strings show it.
 
 use super::nested::takes_messages;
+use super::runs::runs_unknown;
 use crate::broad::base_name;
 use lathe_shell::analysis::{Argument, Part};
 
@@ -148,6 +149,15 @@ pub(super) struct Code {
     pub(super) links: bool,
     /// It unpacks an archive, which may hold links.
     pub(super) unpacks: bool,
+}
+
+/// Whether inline code of a part runs a text that can't be known.
+pub(super) fn code_runs_unknown(part: &Part) -> bool {
+    !part.read_only.is_yes()
+        && part
+            .all_effective
+            .iter()
+            .any(|argv| !takes_messages(argv) && runs_unknown(argv))
 }
 
 pub(super) fn is_interpreter(program: &Argument) -> bool {

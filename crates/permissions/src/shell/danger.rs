@@ -2,18 +2,20 @@
 //! and what can't be known beforehand.
 
 use super::Judge;
-use super::code::code as code_of;
+use super::code::{code as code_of, code_runs_unknown};
 use super::grant::{texts_of, words_of};
 use super::nested;
 use super::operand::{
-    Meaning, deleted_operands, meaning_of, removed_operands, starts_of_removal, write_targets,
-    written_operands,
+    Meaning, deleted_operands, meaning_of, mentioned_patterns, removed_operands, starts_of_removal,
+    write_targets, written_operands,
 };
 use super::part::View;
 use crate::broad::base_name;
 use crate::ruleset::Rule;
 use lathe_protocol::permission::Behavior;
-use lathe_shell::analysis::{Analysis, Argument, Part, PathKind, PathOperand, Vital, analyse};
+use lathe_shell::analysis::{
+    Analysis, Argument, Concern, ConcernKind, Part, PathKind, PathOperand, Vital, analyse,
+};
 use std::path::{Path, PathBuf};
 
 /// Whether a pattern ends in a name that matches about everything.
@@ -223,11 +225,15 @@ impl View<'_> {
         if self.judge.exact.is_some() {
             return None;
         }
-        if self.part.runs_unknown_text {
+        let runs_value = |concern: &Concern| concern.kind == ConcernKind::RunsValue;
+        if self.part.runs_unknown_text || self.part.concerns.iter().any(runs_value) {
             return Some("it runs text that can't be known beforehand".to_owned());
         }
         if self.runs_unknown_command() {
             return Some("it can't be known which command it runs".to_owned());
+        }
+        if code_runs_unknown(self.part) {
+            return Some("it can't be known which command its code runs".to_owned());
         }
         if let Some(reason) = self.unknown_in_shell_text() {
             return Some(reason);
@@ -344,18 +350,34 @@ impl View<'_> {
             nested::leaves_its_files_alone(argv)
                 || nested::as_command(argv, self.judge.context.shell).read_only
         };
-        all.iter().find_map(|argv| {
-            let named = names(argv);
-            let first = named.first()?;
-            // What a wrapper runs has the words after its own.
-            let runs_reader = all.iter().any(|inner| {
-                inner.len() < argv.len()
-                    && argv.ends_with(inner)
-                    && names(inner) == named
-                    && is_fine(inner)
-            });
-            let reason = self.protected_name(first)?;
-            (!is_fine(argv) && !runs_reader).then_some(reason)
+        all.iter()
+            .find_map(|argv| {
+                let named = names(argv);
+                let first = named.first()?;
+                // What a wrapper runs has the words after its own.
+                let runs_reader = all.iter().any(|inner| {
+                    inner.len() < argv.len()
+                        && argv.ends_with(inner)
+                        && names(inner) == named
+                        && is_fine(inner)
+                });
+                let reason = self.protected_name(first)?;
+                (!is_fine(argv) && !runs_reader).then_some(reason)
+            })
+            .or_else(|| self.matched_protected())
+    }
+
+    /// A protected file that a pattern matches among the words of such a program.
+    fn matched_protected(&self) -> Option<String> {
+        mentioned_patterns(self.part).iter().find_map(|operand| {
+            let Meaning::Pattern { patterns, .. } =
+                meaning_of(operand, self.folders, self.judge.context)
+            else {
+                return None;
+            };
+            self.matches_of(&patterns)
+                .iter()
+                .find_map(|path| self.protected_form(path))
         })
     }
 

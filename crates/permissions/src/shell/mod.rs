@@ -21,6 +21,7 @@ mod nested;
 mod operand;
 mod part;
 mod part_files;
+mod runs;
 mod survey;
 
 pub(crate) use brought::{Through, through_brought};

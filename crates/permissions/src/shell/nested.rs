@@ -72,6 +72,16 @@ pub(super) fn takes_messages(argv: &[Argument]) -> bool {
     ) || words.starts_with(&["git", "rm"]) && words.contains(&"--cached")
 }
 
+/// Whether the shell itself takes a text of the part for code: a subscript, an arithmetic value, a prompt.
+fn is_evaluated(part: &Part) -> bool {
+    part.concerns.iter().any(|concern| {
+        matches!(
+            concern.kind,
+            ConcernKind::Evaluation | ConcernKind::SecondExpansion | ConcernKind::RunsValue
+        )
+    })
+}
+
 /// The rests of a command's words, each of which another program may run.
 pub(super) fn rests(part: &Part) -> Vec<&[Argument]> {
     if part.read_only.is_yes() {
@@ -180,7 +190,8 @@ pub(super) fn from_names(part: &Part, names: &[&str], shell: ShellKind) -> Vec<A
         }
     }
     let given = variables(part).chain(part.fed_texts.iter().map(String::as_str));
-    for text in given {
+    let own = Some(part.text.as_str()).filter(|_| is_evaluated(part));
+    for text in given.chain(own) {
         tails(text, names, ends_name, &mut texts);
     }
     texts.truncate(MOST_TEXTS);
@@ -236,6 +247,11 @@ pub(super) fn texts(part: &Part, shell: ShellKind) -> Nested {
     for text in variables(part).filter(|_| dangerous) {
         add_text(text, &mut texts);
     }
+    // A fixed value with a substitution in it has no use but to be expanded once more.
+    let own = Some(part.text.as_str()).filter(|_| is_evaluated(part));
+    for text in variables(part).chain(own).flat_map(substitutions) {
+        add_text(text, &mut texts);
+    }
     texts.sort();
     texts.dedup();
     Nested {
@@ -246,6 +262,25 @@ pub(super) fn texts(part: &Part, shell: ShellKind) -> Nested {
             .map(|text| analyse(text, shell))
             .collect(),
     }
+}
+
+/// The commands of the substitutions in a text.
+fn substitutions(text: &str) -> Vec<&str> {
+    let mut found: Vec<&str> = text.split('`').skip(1).step_by(2).collect();
+    for (at, start) in text.match_indices("$(") {
+        let inside = text.get(at + start.len()..).unwrap_or_default();
+        let mut open = 1;
+        let end = inside.find(|character| {
+            match character {
+                '(' => open += 1,
+                ')' => open -= 1,
+                _ => {}
+            }
+            open == 0
+        });
+        found.extend(inside.get(..end.unwrap_or(inside.len())));
+    }
+    found
 }
 
 /// How deep texts in texts are looked at for the files that they name.
@@ -399,7 +434,7 @@ pub(super) fn leaves_its_files_alone(argv: &[Argument]) -> bool {
     takes_messages(argv) || LEAVING_FILES.contains(&base) || is_shell(base)
 }
 
-fn is_shell(base: &str) -> bool {
+pub(super) fn is_shell(base: &str) -> bool {
     matches!(
         base,
         "sh" | "bash" | "dash" | "ash" | "zsh" | "ksh" | "mksh" | "rbash" | "fish"

@@ -4,7 +4,7 @@
 //! (which a `cd` may have changed, or failed to) and, for patterns, on which files are there. What can't
 //! be bounded is said to be so, and asks.
 
-use super::code::names_in_code;
+use super::code::{names_in_code, quoted_texts};
 use super::links::MadeLinks;
 use super::nested;
 use crate::context::PermissionContext;
@@ -226,7 +226,22 @@ fn operands_of(part: &Part) -> Vec<PathOperand> {
     operands.extend(written_operands(part));
     operands.extend(write_targets(part));
     operands.extend(mentioned(part).into_iter().map(PathOperand::literal));
+    operands.extend(mentioned_patterns(part));
     operands
+}
+
+/// Patterns among the words of a program of which it isn't known what it does with the files.
+pub(crate) fn mentioned_patterns(part: &Part) -> Vec<PathOperand> {
+    if part.read_only.is_yes() || part.file_command.is_some() {
+        return Vec::new();
+    }
+    part.all_effective
+        .iter()
+        .filter(|argv| !nested::leaves_its_files_alone(argv))
+        .flat_map(|argv| argv.iter().skip(1))
+        .flat_map(Argument::paths)
+        .filter(|path| matches!(path.kind, PathKind::Pattern | PathKind::HomePattern))
+        .collect()
 }
 
 /// The operands of removals, also behind wrappers.
@@ -287,8 +302,8 @@ pub(crate) fn starts_of_removal(part: &Part) -> Vec<PathOperand> {
 const WRITERS: &[&str] = &[
     "tee", "sponge", "dd", "install", "rsync", "scp", "truncate", "patch", "ed", "ex", "curl",
     "wget", "perl", "sed", "cp", "mv", "rm", "ln", "touch", "unlink", "shred", "chmod", "chown",
-    "chgrp", "setfacl", "chattr", "tar", "unzip", "xxd", "split", "gzip", "gunzip", "vi", "vim",
-    "nvim", "emacs", "nano",
+    "chgrp", "setfacl", "chattr", "tar", "unzip", "xxd", "gzip", "gunzip", "vi", "vim", "nvim",
+    "emacs", "nano",
 ];
 
 /// The possible targets of a program that writes, also behind wrappers. Of any other program: what it is
@@ -373,8 +388,15 @@ pub(super) fn targets_of(argv: &[Argument]) -> Vec<PathOperand> {
             let mut targets = after(&["-t", "--target-directory"]);
             targets.extend(operands().next_back().map(Argument::path));
             targets.extend(saved_copy(words, targets.last()));
+            let landed: Vec<PathOperand> = targets
+                .iter()
+                .flat_map(|target| operands().filter_map(|source| landed(source, target)))
+                .collect();
+            targets.extend(landed);
             targets
         }
+        "split" => made_by_split(words),
+        "csplit" => made_by_csplit(words),
         "dd" => words
             .iter()
             .filter_map(|word| match word {
@@ -422,6 +444,79 @@ fn output_of(words: &[Argument], letter: char, long: &str) -> Vec<PathOperand> {
     // A dash is standard output.
     files.retain(|file| file.text != "-");
     files
+}
+
+/// Where a file comes to be if the target is a folder: `scp host:.bashrc ~`.
+fn landed(source: &Argument, target: &PathOperand) -> Option<PathOperand> {
+    let name = source.fixed()?.rsplit(['/', ':']).next()?;
+    let known = matches!(target.kind, PathKind::Literal | PathKind::Home);
+    (known && !name.is_empty()).then(|| PathOperand {
+        kind: target.kind,
+        text: match target.text.as_str() {
+            "" => name.to_owned(),
+            folder => format!("{}/{name}", folder.trim_end_matches('/')),
+        },
+    })
+}
+
+/// A file whose name starts so and ends in a way that can't be known. Protected files among others are hidden ones, so
+/// that a name which may start with a dot may be any of them.
+fn made_from(prefix: &PathOperand, may_start_anyhow: bool) -> PathOperand {
+    let last = prefix.text.rsplit('/').next().unwrap_or_default();
+    let known = matches!(prefix.kind, PathKind::Literal | PathKind::Home)
+        && !last.starts_with('.')
+        && !(last.is_empty() && may_start_anyhow);
+    if known {
+        return PathOperand {
+            kind: prefix.kind,
+            text: format!("{}aa", prefix.text),
+        };
+    }
+    PathOperand::unbounded(prefix.shown())
+}
+
+/// `split file prefix`: pieces with letters or digits after the prefix.
+fn made_by_split(words: &[Argument]) -> Vec<PathOperand> {
+    const VALUED: &[&str] = &[
+        "--suffix-length",
+        "--additional-suffix",
+        "--bytes",
+        "--line-bytes",
+        "--lines",
+        "--number",
+        "--filter",
+        "--separator",
+    ];
+    let mut operands = Vec::new();
+    let mut rest = words.iter();
+    while let Some(word) = rest.next() {
+        let text = word.fixed().unwrap_or("-");
+        let short = text.starts_with('-') && !text.starts_with("--");
+        if VALUED.contains(&text) || short && text.ends_with(['a', 'b', 'C', 'l', 'n', 't']) {
+            rest.next();
+        } else if !text.starts_with('-') || text == "-" {
+            operands.push(word);
+        }
+    }
+    let prefixes = operands.into_iter().skip(1);
+    prefixes
+        .map(|prefix| made_from(&prefix.path(), false))
+        .collect()
+}
+
+/// `csplit -f prefix -b suffix file pattern`: pieces whose end is a format.
+fn made_by_csplit(words: &[Argument]) -> Vec<PathOperand> {
+    let formats = output_of(words, 'b', "--suffix-format");
+    let may_lie_elsewhere = formats.iter().any(|format| format.text.contains('/'));
+    let named = output_of(words, 'f', "--prefix");
+    let mut made: Vec<PathOperand> = named
+        .iter()
+        .map(|prefix| made_from(prefix, !formats.is_empty()))
+        .collect();
+    if may_lie_elsewhere {
+        made.push(PathOperand::unbounded("the pieces"));
+    }
+    made
 }
 
 /// The old target is kept under a name with a suffix that the command may choose.
@@ -496,30 +591,53 @@ pub(crate) fn implied_places(
 }
 
 /// Words of a command that read like files, for programs of which it isn't known what they read:
-/// `@file`, `--option=file` and plain words.
+/// `@file`, `--option=file`, `file:where`, plain words, and strings in code.
 pub(crate) fn mentioned(part: &Part) -> Vec<String> {
-    if part.read_only.is_yes() {
-        return Vec::new();
-    }
     let mut found: Vec<String> = Vec::new();
-    let words = part
-        .all_effective
-        .iter()
-        .flat_map(|argv| argv.iter().skip(1))
-        .filter_map(|word| word.fixed());
-    for word in words {
-        let value = word.rsplit(['=', '@']).next().unwrap_or(word);
-        for candidate in [word, value] {
-            let plain = !candidate.is_empty()
-                && candidate.len() <= 4096
-                && !candidate.starts_with('-')
-                && !candidate.contains(['\n', '\0', ' '])
-                && !candidate.contains("://");
-            if plain && found.len() < 64 && !found.iter().any(|known| known == candidate) {
-                found.push(candidate.to_owned());
+    let mut add = |candidate: &str| {
+        let plain = !candidate.is_empty()
+            && candidate.len() <= 4096
+            && !candidate.starts_with('-')
+            && !candidate.contains(['\n', '\0', ' '])
+            && !candidate.contains("://");
+        if plain && found.len() < 64 && !found.iter().any(|known| known == candidate) {
+            found.push(candidate.to_owned());
+        }
+    };
+    for argv in &part.all_effective {
+        let name = argv.first().and_then(Argument::fixed).unwrap_or_default();
+        let prints = matches!(name, "echo" | "printf");
+        let words = argv
+            .iter()
+            .skip(1)
+            .filter(|_| !prints && !part.read_only.is_yes());
+        for word in words.filter_map(|word| word.fixed()) {
+            add(word);
+            add(word.rsplit(['=', '@']).next().unwrap_or(word));
+            if !word.contains("://") {
+                word.split(['=', '@', ':', ',']).for_each(&mut add);
+            }
+            match crate::broad::base_name(name) {
+                "awk" | "gawk" | "mawk" | "nawk" => {
+                    quoted_texts(word).iter().for_each(|text| add(text));
+                }
+                // The name of a file may stand right after the letter of its command.
+                "sed" => word
+                    .split(|next: char| next.is_whitespace() || ";{}/".contains(next))
+                    .flat_map(|piece| [piece, piece.trim_start_matches(['r', 'R', 'w', 'W'])])
+                    .for_each(&mut add),
+                _ => {}
             }
         }
+        if matches!(crate::broad::base_name(name), "xargs" | "parallel") {
+            let given = part
+                .fed_texts
+                .iter()
+                .flat_map(|text| text.split_whitespace());
+            given.for_each(&mut add);
+        }
     }
+    names_in_code(part).iter().for_each(|name| add(name));
     found
 }
 

@@ -161,6 +161,10 @@ impl View<'_> {
         for (index, operand) in command.paths.iter().enumerate() {
             let writes = command.action != FileAction::Copy || index == last;
             self.each_path(operand, &operand.text, writes, Reach::Command, all);
+            // Under another name a rule would not know it.
+            if command.action == FileAction::Link && index != last {
+                self.each_path(operand, &operand.text, false, Reach::Command, all);
+            }
         }
         let puts = matches!(
             command.action,

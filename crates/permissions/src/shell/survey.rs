@@ -19,6 +19,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How many files are looked at; a folder with more is not known.
 const MOST_FILES: usize = 20_000;
+/// The same where ignored files are left out, as in the sources of a large project.
+const MOST_SOURCES: usize = 200_000;
 /// One is enough to ask; a few make the question clearer.
 const MOST_FOUND: usize = 8;
 
@@ -146,6 +148,10 @@ pub(crate) fn look_through(survey: &Survey, context: &PermissionContext) -> Foun
     if let Some(types) = types {
         builder.types(types);
     }
+    // What these take in is read although it is hidden or another file ignores it.
+    if !reading.ignored {
+        builder.add_custom_ignore_filename(".rgignore");
+    }
     let has_odd = Arc::new(AtomicBool::new(false));
     if !reading.ignored {
         if survey.folder.ancestors().any(has_endless_ignore_file) {
@@ -171,12 +177,13 @@ pub(crate) fn look_through(survey: &Survey, context: &PermissionContext) -> Foun
             continue;
         }
         seen += 1;
-        if seen > MOST_FILES {
-            return if reading.ignored {
-                Found::TooMany
-            } else {
-                done(files)
-            };
+        let most = if reading.ignored {
+            MOST_FILES
+        } else {
+            MOST_SOURCES
+        };
+        if seen > most {
+            return Found::TooMany;
         }
         let path = entry.path();
         let name = entry.file_name().to_string_lossy();

@@ -278,7 +278,7 @@ pub(super) fn fed_to(
         fed.unknown |= base == "sed" && runs_its_input(words);
         // A name that stands for another program from here on.
         fed.unknown |= base == "hash" && words.iter().any(|word| word.text().starts_with("-p"));
-        match code_of(base, words) {
+        match code_of(base, words).or_else(|| script_of(base, words)) {
             Some(CodeOf::Unknown) => fed.unknown = true,
             Some(CodeOf::Input) => {
                 let texts = texts_of(input, redirections, documents);
@@ -418,6 +418,55 @@ const CODE_OPTIONS: &[(&str, &str, &str)] = &[
     ("guile", "c", "lL"),
     ("osascript", "e", "ls"),
 ];
+
+/// Programs that run what a file says, by the options that name the file.
+const SCRIPT_OPTIONS: &[(&str, &[&str])] = &[
+    ("make", &["-f", "--file", "--makefile"]),
+    ("gmake", &["-f", "--file", "--makefile"]),
+    ("bmake", &["-f"]),
+    ("ninja", &["-f"]),
+    ("just", &["-f", "--justfile"]),
+    ("rake", &["-f", "--rakefile"]),
+    ("cmake", &["-P", "-C"]),
+    ("awk", &["-f", "--file"]),
+    ("gawk", &["-f", "--file", "-E", "--exec"]),
+    ("mawk", &["-f"]),
+    ("nawk", &["-f"]),
+    ("gdb", &["-x", "--command"]),
+    ("vi", &["-S", "-s", "-u"]),
+    ("vim", &["-S", "-s", "-u"]),
+    ("nvim", &["-S", "-s", "-u", "-l"]),
+    ("ex", &["-S", "-s", "-u"]),
+    ("expect", &["-f", "-b"]),
+    ("psql", &["-f", "--file"]),
+    ("sqlite3", &["-init"]),
+];
+
+/// Where the file comes from that such a program runs, if it isn't one.
+fn script_of(base: &str, words: &[Argument]) -> Option<CodeOf> {
+    let (_, options) = SCRIPT_OPTIONS.iter().find(|(name, _)| *name == base)?;
+    let mut named = false;
+    for word in words {
+        let text = word.text();
+        let attached = options.iter().find_map(|option| {
+            let rest = text.strip_prefix(option)?;
+            if option.starts_with("--") {
+                rest.strip_prefix('=')
+            } else {
+                Some(rest).filter(|rest| !rest.is_empty())
+            }
+        });
+        let is_script = named || attached.is_some();
+        if is_script && word.path().kind == PathKind::Pipe {
+            return Some(CodeOf::Unknown);
+        }
+        if is_script && matches!(attached.unwrap_or(text), "-" | "/dev/stdin" | "/dev/fd/0") {
+            return Some(CodeOf::Input);
+        }
+        named = options.contains(&text);
+    }
+    None
+}
 
 /// Where the program of an interpreter comes from.
 fn code_of(base: &str, words: &[Argument]) -> Option<CodeOf> {

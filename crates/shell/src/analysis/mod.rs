@@ -248,8 +248,10 @@ pub enum ConcernKind {
     HiddenWord,
     /// Arithmetic or a subscript evaluates the value of a variable, which can run commands.
     Evaluation,
-    /// `${x@P}` or `${!x}`: a value is expanded once more.
+    /// `${!x}`: a value is expanded once more.
     SecondExpansion,
+    /// `${x@P}`: the commands in a value are run.
+    RunsValue,
     /// Reads another process's memory or environment.
     ProcessSecrets,
     /// Opens a network connection by a file name.

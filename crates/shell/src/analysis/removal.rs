@@ -98,6 +98,7 @@ const REMOVERS: &[&str] = &[
     "srm",
     "trash",
     "trash-put",
+    "gvfs-trash",
     "rimraf",
     "del",
     "del-cli",
@@ -184,7 +185,20 @@ fn removal_of(argv: &[Argument]) -> Losses {
         "cpio" if takes_from_archive(words) && !has_long(words, "--no-absolute-filenames") => {
             danger("files that the archive names", "they can lie anywhere")
         }
-        "cp" => Ok(spread(words)),
+        "pax" if says(words, &["-r"]) && !says(words, &["-w"]) => {
+            danger("files that the archive names", "they can lie anywhere")
+        }
+        "cp" | "scp" => Ok(spread(words)),
+        "cargo" if says(words, &["clean"]) => Ok(lost(
+            values_of(words, &["--target-dir"]).iter(),
+            Vital::Project,
+        )),
+        "ar" => Ok(lost(values_of(words, &["--output"]).iter(), Vital::Home)),
+        _ if name.starts_with("python") && says(words, &["zipfile", "tarfile"]) => {
+            let extracts = says(words, &["-e", "--extract"]);
+            let target = operands(words).into_iter().next_back();
+            Ok(lost(target.filter(|_| extracts), Vital::Home))
+        }
         "rclone" | "aws" | "gsutil" | "gcloud" | "s5cmd" => Ok(mirrored(words)),
         "svn" if says(words, &["checkout", "co", "export"]) => {
             let target = operands(words).into_iter().next_back();
@@ -497,6 +511,22 @@ fn unpacked(words: &[Argument]) -> Vec<Loss> {
         .filter_map(|pair| pair.get(1))
         .chain(&attached);
     lost(targets, Vital::Home)
+}
+
+/// The values of options, attached or as the next word.
+fn values_of(words: &[Argument], options: &[&str]) -> Vec<Argument> {
+    let next = words.windows(2).filter_map(|pair| match pair {
+        [option, value] if options.contains(&option.fixed()?) => Some(value.clone()),
+        _ => None,
+    });
+    let attached = words.iter().filter_map(|word| {
+        let start = options.iter().find_map(|option| {
+            let start = format!("{option}=");
+            word.text().starts_with(&start).then_some(start)
+        })?;
+        Some(value_of(word, &start))
+    });
+    next.chain(attached).collect()
 }
 
 /// The value that is attached to an option. A home folder that a variable names there is a home folder.

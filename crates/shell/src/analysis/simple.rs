@@ -328,13 +328,7 @@ impl<'a> Walker<'a> {
                 }
             }
         }
-        let subscripts = matches!(name, "printf" | "read" | "test" | "[" | "wait")
-            && words.windows(2).any(|pair| {
-                matches!(pair, [flag, name] if flag.fixed().is_some_and(|text| matches!(text, "-v" | "-a" | "-p" | "-R")) && (name.text().contains('[') || name.fixed().is_none()))
-            });
-        let reads_into_subscript =
-            name == "read" && words.iter().any(|word| word.text().contains('['));
-        if subscripts || reads_into_subscript {
+        if evaluates_subscript(name, words) {
             add(
                 ConcernKind::Evaluation,
                 format!("{name} evaluates the subscript of a name"),
@@ -448,6 +442,31 @@ impl<'a> Walker<'a> {
             _ => WorkingFolder::Unknown,
         };
     }
+}
+
+/// Whether a command is given the name of a variable whose subscript it would evaluate.
+fn evaluates_subscript(name: &str, words: &[Argument]) -> bool {
+    let takes_name = |flag: &Argument| {
+        let flag = flag.fixed();
+        flag.is_some_and(|text| matches!(text, "-v" | "-a" | "-p" | "-R"))
+    };
+    let apart = matches!(name, "printf" | "read" | "test" | "[" | "wait")
+        && words.windows(2).any(|pair| {
+            matches!(pair, [flag, name] if takes_name(flag) && (name.text().contains('[') || name.fixed().is_none()))
+        });
+    // A name can be attached to its option.
+    let attached = match name {
+        "read" => Some(""),
+        "printf" => Some("-v"),
+        "wait" => Some("-p"),
+        _ => None,
+    };
+    let joined = attached.is_some_and(|option| {
+        words
+            .iter()
+            .any(|word| word.text().starts_with(option) && word.text().contains('['))
+    });
+    apart || joined
 }
 
 /// Whether a command may show what a file holds that it gets as input. `wc` only counts.

@@ -72,7 +72,7 @@ impl<'a> Found<'a> {
                 if parameter.transformation == Some('P') {
                     let message =
                         format!("${{{}@P}} runs the commands in the value", parameter.name);
-                    self.concern(ConcernKind::SecondExpansion, message);
+                    self.concern(ConcernKind::RunsValue, message);
                 }
                 if parameter.assigns && danger_of(&parameter.name, shell) != Danger::None {
                     self.concern(

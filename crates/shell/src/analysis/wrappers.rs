@@ -288,6 +288,7 @@ fn collect(argv: &[Argument], shell: ShellKind, depth: usize, found: &mut Vec<Ve
                 | "capsh"
                 | "entr"
                 | "conda"
+                | "split"
         )
     {
         scripts(base, words, shell, depth, found);
@@ -564,14 +565,17 @@ fn scripts(
         previous_gives_script = (is_option && text.contains('c'))
             || matches!(
                 text,
-                "--command" | "--call" | "-S" | "--split-string" | "--run"
+                "--command" | "--call" | "-S" | "--split-string" | "--run" | "--filter"
             );
         if is_option && SHELLS.contains(&base) {
             // Further options can stand between `-c` and the script.
             previous_gives_script |= text.contains('c');
         }
         if let Some((option, value)) = text.split_once('=')
-            && matches!(option, "--command" | "--call" | "--split-string")
+            && matches!(
+                option,
+                "--command" | "--call" | "--split-string" | "--filter"
+            )
         {
             texts.push(value.to_owned());
         }

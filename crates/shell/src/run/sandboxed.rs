@@ -2,6 +2,7 @@
 
 use super::supervise::Outcome;
 use super::{Exit, RunError, RunOptions};
+use lathe_protocol::wildcard;
 use lathe_sandbox::{Request, Violation, Wrapping};
 use std::ffi::OsString;
 use std::os::fd::RawFd;
@@ -63,7 +64,10 @@ impl SandboxedRun {
         environment.retain(|(name, _)| {
             name.to_str().is_none_or(|name| {
                 !is_secret.is_some_and(|is_secret| is_secret(name))
-                    && !self.scrubbed.iter().any(|pattern| matches(pattern, name))
+                    && !self
+                        .scrubbed
+                        .iter()
+                        .any(|pattern| wildcard::matches(pattern, name))
             })
         });
         let network = self.network.as_ref();
@@ -117,44 +121,4 @@ pub(super) fn violations(
     }
     found.retain(|violation| !run.ignored.iter().any(|text| violation.is_about(text)));
     found
-}
-
-/// Whether a name matches a pattern in which `*` stands for anything.
-fn matches(pattern: &str, name: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else {
-        return false;
-    };
-    let mut parts: Vec<&str> = parts.collect();
-    let Some(last) = parts.pop() else {
-        return rest.is_empty();
-    };
-    for part in parts {
-        match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
-            None => return false,
-        }
-    }
-    rest.ends_with(last)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_variables_match_patterns() {
-        for (pattern, name, wanted) in [
-            ("A", "A", true),
-            ("A", "AB", false),
-            ("A*", "AB", true),
-            ("*_X", "A_X", true),
-            ("*_X", "A_XY", false),
-            ("A*B*C", "A1B2C", true),
-            ("A*B*C", "AC", false),
-            ("*", "anything", true),
-        ] {
-            assert_eq!(matches(pattern, name), wanted, "{pattern} {name}");
-        }
-    }
 }

@@ -109,11 +109,38 @@ pub(super) fn compressor(sorted: &Sorted<'_>, _: &[Argument]) -> Checked {
     refuse("it replaces its files")
 }
 
-pub(super) fn unzip(sorted: &Sorted<'_>, _: &[Argument]) -> Checked {
-    if sorted.has_any(&["-l", "-t", "-v", "-z", "-p", "-c"]) {
-        return Ok(());
+pub(super) fn unzip(sorted: &Sorted<'_>, words: &[Argument]) -> Checked {
+    if !sorted.has_any(&["-l", "-t", "-v", "-z", "-p", "-c"]) {
+        return refuse("unzip writes the files it finds");
     }
-    refuse("unzip writes the files it finds")
+    zip_patterns(sorted, words)
+}
+
+/// The name of an archive is a pattern to these programs themselves.
+pub(super) fn zip_patterns(_: &Sorted<'_>, words: &[Argument]) -> Checked {
+    if words
+        .iter()
+        .any(|word| word.text().contains(['*', '?', '[']))
+    {
+        return refuse("it opens every archive that the pattern matches");
+    }
+    Ok(())
+}
+
+/// tree reads on after a letter that takes a value, which is the next word then: `-Po x y` writes to `y`.
+pub(super) fn tree(sorted: &Sorted<'_>, _: &[Argument]) -> Checked {
+    let goes_on = sorted.options.iter().any(|option| {
+        let attached = option.attached.as_deref().unwrap_or_default();
+        match option.name.as_str() {
+            "-L" => !attached.bytes().all(|byte| byte.is_ascii_digit()),
+            "-P" | "-I" => !attached.is_empty(),
+            _ => false,
+        }
+    });
+    if goes_on {
+        return refuse("tree reads the letters after an option with a value as further options");
+    }
+    Ok(())
 }
 
 /// A name is looked up, which tells a name server whatever the name says.
@@ -261,14 +288,15 @@ pub(super) fn rg_below(sorted: &Sorted<'_>) -> Option<FolderReading> {
         .flat_map(|option| sorted.values(option))
         .map(|value| value.map(str::to_owned))
         .collect();
-    let ignored = sorted
-        .options
-        .iter()
-        .any(|option| option.name.starts_with("--no-ignore"));
+    // An ignore file can take in hidden files, so where only some of them count, any file may be read.
+    let some_count = sorted.options.iter().any(|option| {
+        let name = option.name.as_str();
+        matches!(name, "--ignore-file" | "--no-require-git") || name.starts_with("--no-ignore-")
+    });
     Some(FolderReading {
         tracked: false,
-        hidden: takes_in || unrestricted || sorted.has_any(&["-.", "--hidden"]),
-        ignored: takes_in || unrestricted || ignored,
+        hidden: takes_in || unrestricted || some_count || sorted.has_any(&["-.", "--hidden"]),
+        ignored: takes_in || unrestricted || some_count || sorted.has("--no-ignore"),
         names,
         types: types.filter(|_| !takes_in).unwrap_or_default(),
         follows_links: sorted.has_any(&["-L", "--follow"]),
@@ -291,10 +319,10 @@ pub(super) fn rg_lists(sorted: &Sorted<'_>) -> Option<Listing> {
 }
 
 pub(super) fn ag_below(sorted: &Sorted<'_>) -> Option<FolderReading> {
-    let everything = sorted.has_any(&["-a", "-u", "-U", "--hidden"]);
     Some(FolderReading {
-        hidden: everything,
-        ignored: everything,
+        hidden: sorted.has_any(&["-a", "-u", "-U", "--hidden"]),
+        // It doesn't know ignore files of the folders above, and reads those it knows in its own way.
+        ignored: true,
         follows_links: sorted.has_any(&["-f", "--follow"]),
         enters_links: sorted.has_any(&["-f", "--follow"]),
         ..FolderReading::everything()

@@ -262,9 +262,7 @@ pub(super) fn judge(name: &str, words: &[Argument]) -> Option<Verdict> {
         "gem" => (GEM, "", Obeys::Folder),
         "uv" => (UV, "", Obeys::Folder),
         "conda" => (CONDA, "", Obeys::Folder),
-        "bun" | "poetry" | "composer" | "mvn" | "gradle" | "dotnet" | "deno" => {
-            (ONLY_VERSION, "", Obeys::Folder)
-        }
+        "bun" | "mvn" | "gradle" | "dotnet" | "deno" => (ONLY_VERSION, "", Obeys::Folder),
         _ => return None,
     };
     if matches!(

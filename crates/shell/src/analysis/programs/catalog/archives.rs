@@ -61,5 +61,6 @@ pub(super) const PROGRAMS: &[Program] = &[
         Operands::Files,
         "-1 -2 -s -m -l -v -h -t -T -z -C",
     )
-    .ending(ZIP),
+    .ending(ZIP)
+    .checked(checks::zip_patterns),
 ];

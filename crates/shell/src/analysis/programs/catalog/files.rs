@@ -73,7 +73,8 @@ pub(super) const PROGRAMS: &[Program] = &[
         --nolinks --dirsfirst --filesfirst --filelimit= --charset= --si --du --prune --inodes --device --timefmt= \
         --matchdirs --ignore-case --gitignore --sort= --metafirst --help --version",
     )
-    .names_only(),
+    .names_only()
+    .checked(checks::tree),
     Program::new(
         &["eza"],
         Operands::Files,
