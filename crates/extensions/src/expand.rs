@@ -98,7 +98,7 @@ enum Piece<'a> {
 }
 
 /// Finds `` !`command` `` after a space or at the start of a line, and blocks fenced with ` ```! `.
-/// Other fenced blocks are examples and skipped.
+/// Commands run in other fenced blocks too: files put the output of a command between fences.
 fn shell_pieces(template: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     let (mut start, mut offset) = (0, 0);
@@ -140,7 +140,7 @@ fn shell_pieces(template: &str) -> Vec<Piece<'_>> {
         }
         if trimmed.starts_with("```") {
             fenced = !fenced;
-        } else if !fenced && line.contains("!`") {
+        } else if line.contains("!`") {
             let paragraph: usize = lines[index..]
                 .iter()
                 .take_while(|line| !line.trim().is_empty() && !line.trim().starts_with("```"))
@@ -265,10 +265,12 @@ impl Filler<'_> {
         filled
     }
 
+    /// True for what could be a placeholder: a `$0` too where positions count from one.
     fn is_placeholder(&mut self, after: &str) -> bool {
-        let used = self.used;
+        let (used, first) = (self.used, self.first);
+        self.first = 0;
         let found = self.placeholder(after).is_some();
-        self.used = used;
+        (self.used, self.first) = (used, first);
         found
     }
 
@@ -421,6 +423,7 @@ mod tests {
             filled(r"\$1 is $1, \$ARGUMENTS too", "a", &[]),
             "$1 is a, $ARGUMENTS too"
         );
+        assert_eq!(filled(r"\$0 and $1", "a", &[]), "$0 and a");
         assert_eq!(filled(r"\$HOME and \$", "", &[]), r"\$HOME and \$");
         assert_eq!(filled(r"\$issue $issue", "7", &["issue"]), "$issue 7");
     }
@@ -525,7 +528,11 @@ mod tests {
             commands("```!\nls\npwd\n```\nafter !`date`"),
             ["ls\npwd", "date"]
         );
-        assert!(commands("```bash\n!`ls`\n```\nwow!`x` and `!`y`` !`open").is_empty());
+        assert_eq!(
+            commands("```bash\n!`ls`\n```\n```\n$ !`pwd`\n```\n!`date`"),
+            ["ls", "pwd", "date"]
+        );
+        assert!(commands("wow!`x` and `!`y`` !`open").is_empty());
         let segments = expand("a !`b` c\n", &values);
         assert_eq!(without_running(&segments), "a !`b` c\n\n\nARGUMENTS: main");
     }

@@ -216,7 +216,7 @@ fn plain_lines(front: &str, first_line: usize) -> Option<Vec<Field>> {
 fn without_common_indent(front: &str) -> Option<String> {
     let lines = || front.lines().filter(|line| !line.trim().is_empty());
     let depth = lines()
-        .map(|line| line.len() - line.trim_start_matches(' ').len())
+        .map(|line| line.len() - line.trim_start_matches([' ', '\t']).len())
         .min()
         .filter(|depth| *depth > 0)?;
     let cut = |line: &str| line.get(depth..).unwrap_or_default().to_owned() + "\n";
@@ -655,6 +655,9 @@ mod tests {
         );
         assert_eq!(problems.len(), 1);
         assert_eq!(document.fields[2].line, Some(5));
+        let (document, problems) = read("---\n\tname: x\n\tdescription: y\n---\nBody\n");
+        assert_eq!(map(&document), json!({"name": "x", "description": "y"}));
+        assert_eq!(problems, []);
     }
 
     #[test]

@@ -122,8 +122,8 @@ impl RunOutcome {
     pub fn wire(self) -> &'static str {
         match self {
             Self::Success | Self::Background => "success",
-            Self::Blocked | Self::Error | Self::TimedOut => "error",
-            Self::Cancelled => "cancelled",
+            Self::Blocked | Self::Error => "error",
+            Self::TimedOut | Self::Cancelled => "cancelled",
         }
     }
 }

@@ -4,6 +4,7 @@ use crate::answer::{self, HookAnswer};
 use futures::StreamExt as _;
 use lathe_net::{ClientOptions, NetError, Network, Reach};
 use lathe_protocol::hook::HookEvent;
+use lathe_protocol::wildcard;
 use lathe_settings::Environment;
 use lathe_settings::schema::HookDefinition;
 use std::collections::BTreeMap;
@@ -148,7 +149,7 @@ fn allows(pattern: &str, address: &str) -> bool {
     let usual = url.port_or_known_default().map(|port| port.to_string());
     let port_fits = match port {
         None => actual.is_empty(),
-        Some(port) => wildcard(port, usual.as_deref().unwrap_or_default()),
+        Some(port) => wildcard::matches(port, usual.as_deref().unwrap_or_default()),
     };
     let mut target = url.path().to_owned();
     if let Some(query) = url.query() {
@@ -160,7 +161,7 @@ fn allows(pattern: &str, address: &str) -> bool {
             &host.to_ascii_lowercase(),
             url.host_str().unwrap_or_default(),
         )
-        && wildcard(path, &target)
+        && wildcard::matches(path, &target)
 }
 
 /// Whether a host is the one of a pattern: by name, `*`, or `*.` and the end of its name.
@@ -170,28 +171,6 @@ fn host_fits(pattern: &str, host: &str) -> bool {
         Some(end) => end.starts_with('.') && !end.contains('*') && host.ends_with(end),
         None => pattern == host,
     }
-}
-
-/// Whether a text fits a pattern in which `*` stands for anything.
-fn wildcard(pattern: &str, text: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = text.strip_prefix(first) else {
-        return false;
-    };
-    let mut open = false;
-    let parts: Vec<&str> = parts.collect();
-    for (index, part) in parts.iter().enumerate() {
-        open = true;
-        if index + 1 == parts.len() {
-            return rest.ends_with(part);
-        }
-        match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
-            None => return false,
-        }
-    }
-    open || rest.is_empty()
 }
 
 /// Fills `$NAME` and `${NAME}` in, for names that the hook lists; others become empty.

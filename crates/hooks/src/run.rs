@@ -7,6 +7,7 @@ use lathe_process::{
 };
 use lathe_protocol::event::HookNotice;
 use lathe_protocol::hook::{HookEvent, HookInput, OnFailure};
+use lathe_protocol::wildcard;
 use lathe_settings::schema::HookKind;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -186,7 +187,7 @@ impl Background {
 
 fn finished_notice(label: &str, event: HookEvent, run: &HookRun) -> HookNotice {
     // A process that was stopped has no exit code of its own; readers of frames expect one.
-    let stopped = (run.outcome == RunOutcome::Cancelled).then_some(1);
+    let stopped = matches!(run.outcome, RunOutcome::Cancelled | RunOutcome::TimedOut).then_some(1);
     HookNotice::Finished {
         hook_id: run.id.clone(),
         hook_name: label.to_owned(),
@@ -626,14 +627,6 @@ fn simple_condition(rule: &str, input: &HookInput) -> bool {
     let pattern = content
         .strip_suffix(":*")
         .map_or_else(|| content.to_owned(), |prefix| format!("{prefix}*"));
-    let pattern: String = pattern
-        .split('*')
-        .map(regex::escape)
-        .collect::<Vec<_>>()
-        .join(".*");
-    let Ok(pattern) = regex::Regex::new(&format!("(?s)^{pattern}$")) else {
-        return false;
-    };
     [
         "command",
         "file_path",
@@ -644,5 +637,5 @@ fn simple_condition(rule: &str, input: &HookInput) -> bool {
     ]
     .iter()
     .filter_map(|key| input.fields.get("tool_input")?.get(*key)?.as_str())
-    .any(|value| pattern.is_match(value))
+    .any(|value| wildcard::matches(&pattern, value))
 }

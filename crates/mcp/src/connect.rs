@@ -67,7 +67,7 @@ pub(crate) async fn open(recipe: &Recipe<'_>) -> Result<Connection, CallError> {
 }
 
 /// Connects with server-sent events to a server that doesn't serve streamable HTTP, if the
-/// configuration names no transport. If that fails too, the first reason is the one to report.
+/// configuration doesn't insist on it. If that fails too, the first reason is the one to report.
 async fn over_sse(recipe: &Recipe<'_>, reason: String) -> Result<Connection, CallError> {
     let TransportConfig::Http(remote) = &recipe.config.transport else {
         return Err(CallError::Failed(reason));

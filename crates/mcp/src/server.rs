@@ -138,8 +138,8 @@ pub struct Remote {
     /// A command that prints additional headers as a JSON object.
     pub headers_helper: Option<String>,
     pub oauth: OAuthConfig,
-    /// True if the configuration names no transport, so that a server without streamable HTTP is tried
-    /// with server-sent events.
+    /// True if a server without streamable HTTP is tried with server-sent events: the configuration
+    /// names no transport, or just `http`.
     pub sse_fallback: bool,
 }
 

@@ -8,7 +8,7 @@ use crate::content::ContentBlock;
 use crate::message::Role;
 use bytes::{Bytes, BytesMut};
 use serde::Serialize;
-use std::ops::Index;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A message in the form that continues the wire. Cheap to clone.
@@ -78,43 +78,113 @@ pub struct EncodedMessages {
     tail: Vec<EncodedMessage>,
 }
 
-/// 64 messages in a row that won't change any more, most of them joined already.
+/// 64 messages in a row that won't change any more. Small ones are joined, and stand only there.
 pub struct EncodedRun {
-    messages: Vec<EncodedMessage>,
     parts: Vec<Bytes>,
+    messages: Box<[Place]>,
+}
+
+/// A message of a run: who speaks, and where its bytes are.
+struct Place {
+    role: Role,
+    markable: bool,
+    part: u32,
+    /// Its bytes within the part, if other messages stand there too.
+    joined: Option<Range<u32>>,
 }
 
 impl EncodedRun {
-    fn new(messages: Vec<EncodedMessage>) -> Self {
-        let mut parts = Vec::new();
-        let small = |message: &&EncodedMessage| message.bytes.len() <= SMALL_MESSAGE;
-        let room: usize = messages.iter().filter(small).map(|it| it.bytes.len()).sum();
+    fn new(messages: &[EncodedMessage]) -> Self {
+        let is_small = |message: &EncodedMessage| message.bytes.len() <= SMALL_MESSAGE;
+        let small = messages.iter().filter(|message| is_small(message));
+        let room: usize = small.map(|message| message.bytes.len()).sum();
+        // Exactly as large as needed: it stays for the rest of the session.
         let mut joined = BytesMut::with_capacity(room + messages.len());
-        for message in &messages {
-            if small(&message) {
+        let mut parts = Vec::new();
+        let place = |message: &EncodedMessage| {
+            let mut joined_place = None;
+            if is_small(message) {
+                let start = joined.len();
                 joined.extend_from_slice(&message.bytes);
+                joined_place = Some(as_u32(start)..as_u32(joined.len()));
             } else {
                 if !joined.is_empty() {
                     parts.push(joined.split().freeze());
                 }
                 parts.push(message.bytes.clone());
             }
+            let part = parts.len() - usize::from(joined_place.is_none());
             joined.extend_from_slice(b",");
-        }
+            Place {
+                role: message.role,
+                markable: message.markable,
+                part: as_u32(part),
+                joined: joined_place,
+            }
+        };
+        let places = messages.iter().map(place).collect();
         parts.push(joined.freeze());
-        Self { messages, parts }
+        parts.shrink_to_fit();
+        Self {
+            parts,
+            messages: places,
+        }
     }
 
-    /// The messages.
+    /// How many messages it has.
     #[must_use]
-    pub fn messages(&self) -> &[EncodedMessage] {
-        &self.messages
+    #[expect(clippy::len_without_is_empty, reason = "a run is never empty")]
+    pub fn len(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// A message by its number in the run.
+    #[must_use]
+    pub fn get(&self, index: usize) -> Option<EncodedMessage> {
+        let place = self.messages.get(index)?;
+        let part = self.parts.get(place.part as usize)?;
+        let bytes = match &place.joined {
+            Some(range) => part.slice(range.start as usize..range.end as usize),
+            None => part.clone(),
+        };
+        Some(EncodedMessage {
+            role: place.role,
+            bytes,
+            markable: place.markable,
+        })
+    }
+
+    /// The messages in order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = EncodedMessage> {
+        (0..self.len()).filter_map(|index| self.get(index))
     }
 
     /// The bytes of the messages in order, in few pieces, with a comma after each message.
     #[must_use]
     pub fn parts(&self) -> &[Bytes] {
         &self.parts
+    }
+}
+
+/// A place in a run, which has 64 messages of 2 KB at most that are joined.
+fn as_u32(place: usize) -> u32 {
+    u32::try_from(place).unwrap_or(u32::MAX)
+}
+
+/// Messages whose bytes were joined with others: the buffers that they had, and the ones that they have now.
+#[derive(Debug)]
+pub struct Joined(Vec<(Bytes, Bytes)>);
+
+impl Joined {
+    /// The same bytes in the buffer that stays, for a slice of one that doesn't.
+    #[must_use]
+    pub fn follow(&self, slice: &Bytes) -> Option<Bytes> {
+        let at = slice.as_ptr().addr();
+        self.0.iter().find_map(|(before, now)| {
+            let start = at.checked_sub(before.as_ptr().addr())?;
+            let end = start + slice.len();
+            (end <= before.len()).then(|| now.slice(start..end))
+        })
     }
 }
 
@@ -139,29 +209,29 @@ impl EncodedMessages {
 
     /// A message by its number.
     #[must_use]
-    pub fn get(&self, index: usize) -> Option<&EncodedMessage> {
+    pub fn get(&self, index: usize) -> Option<EncodedMessage> {
         match self.runs.get(index / RUN) {
-            Some(run) => run.messages.get(index % RUN),
-            None => self.tail.get(index - self.runs.len() * RUN),
+            Some(run) => run.get(index % RUN),
+            None => self.tail.get(index - self.runs.len() * RUN).cloned(),
         }
     }
 
     /// The last message.
     #[must_use]
-    pub fn last(&self) -> Option<&EncodedMessage> {
+    pub fn last(&self) -> Option<EncodedMessage> {
         self.get(self.len().checked_sub(1)?)
     }
 
     /// The messages in order.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &EncodedMessage> {
-        let runs = self.runs.iter().flat_map(|run| &run.messages);
-        runs.chain(&self.tail)
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = EncodedMessage> {
+        let runs = self.runs.iter().flat_map(|run| run.iter());
+        runs.chain(self.tail.iter().cloned())
     }
 
     /// The messages as a list of their own.
     #[must_use]
     pub fn to_vec(&self) -> Vec<EncodedMessage> {
-        self.iter().cloned().collect()
+        self.iter().collect()
     }
 
     /// The runs, which come first.
@@ -184,13 +254,22 @@ impl EncodedMessages {
         pairs.take_while(|(one, two)| Arc::ptr_eq(one, two)).count() * RUN
     }
 
-    /// Adds a message at the end.
-    pub fn push(&mut self, message: EncodedMessage) {
+    /// Adds a message at the end. Tells if the bytes of earlier messages have moved: who holds slices of them keeps the old
+    /// buffers alive.
+    pub fn push(&mut self, message: EncodedMessage) -> Option<Joined> {
         self.tail.push(message);
-        if self.tail.len() >= RUN + LOOSE {
-            let run = EncodedRun::new(self.tail.drain(..RUN).collect());
-            self.runs.push(Arc::new(run));
+        if self.tail.len() < RUN + LOOSE {
+            return None;
         }
+        let run = EncodedRun::new(&self.tail[..RUN]);
+        let before = self.tail.drain(..RUN).map(|message| message.bytes);
+        let now = run.iter().map(|message| message.bytes);
+        let moved = before
+            .zip(now)
+            .filter(|(before, now)| before.as_ptr() != now.as_ptr());
+        let joined = Joined(moved.collect());
+        self.runs.push(Arc::new(run));
+        Some(joined)
     }
 
     /// Keeps only the first `length` messages.
@@ -200,8 +279,7 @@ impl EncodedMessages {
             self.tail.truncate(length - self.runs.len() * RUN);
             return;
         }
-        let cut = self.runs[whole].messages.get(..rest);
-        self.tail = cut.unwrap_or_default().to_vec();
+        self.tail = self.runs[whole].iter().take(rest).collect();
         self.runs.truncate(whole);
     }
 
@@ -211,34 +289,28 @@ impl EncodedMessages {
     }
 }
 
-impl Index<usize> for EncodedMessages {
-    type Output = EncodedMessage;
-
-    fn index(&self, index: usize) -> &EncodedMessage {
-        match self.runs.get(index / RUN) {
-            Some(run) => &run.messages[index % RUN],
-            None => &self.tail[index - self.runs.len() * RUN],
-        }
-    }
-}
-
 impl Extend<EncodedMessage> for EncodedMessages {
     fn extend<I: IntoIterator<Item = EncodedMessage>>(&mut self, messages: I) {
-        messages.into_iter().for_each(|message| self.push(message));
+        messages
+            .into_iter()
+            .for_each(|message| drop(self.push(message)));
     }
 }
 
 impl FromIterator<EncodedMessage> for EncodedMessages {
     fn from_iter<I: IntoIterator<Item = EncodedMessage>>(messages: I) -> Self {
-        let mut all = Self::default();
-        all.extend(messages);
-        all
+        messages.into_iter().collect::<Vec<_>>().into()
     }
 }
 
+/// A list that is there already is taken as it is: a conversation that is rewritten for each request would be copied
+/// each time, and what is kept about its messages is found by the place of their bytes.
 impl From<Vec<EncodedMessage>> for EncodedMessages {
     fn from(messages: Vec<EncodedMessage>) -> Self {
-        messages.into_iter().collect()
+        Self {
+            runs: Vec::new(),
+            tail: messages,
+        }
     }
 }
 
@@ -258,6 +330,13 @@ impl std::fmt::Debug for EncodedMessages {
 mod tests {
     use super::*;
 
+    /// A conversation that grew message by message.
+    fn grown(count: usize) -> EncodedMessages {
+        let mut whole = EncodedMessages::new();
+        whole.extend((0..count).map(numbered));
+        whole
+    }
+
     fn numbered(number: usize) -> EncodedMessage {
         // Every seventh is too large to be joined with others.
         let size = if number % 7 == 3 { SMALL_MESSAGE } else { 5 };
@@ -268,7 +347,7 @@ mod tests {
     #[test]
     fn a_conversation_is_its_messages_however_it_was_made_and_cut() {
         let plain: Vec<EncodedMessage> = (0..500).map(numbered).collect();
-        let whole: EncodedMessages = plain.iter().cloned().collect();
+        let whole = grown(500);
         assert_eq!(whole.to_vec(), plain);
         assert!(whole.runs().len() > 5 && whole.tail().len() >= LOOSE);
         for length in [0, 1, 63, 64, 65, 128, 200, 447, 448, 499, 500] {
@@ -276,20 +355,24 @@ mod tests {
             cut.truncate(length);
             assert_eq!((cut.len(), cut.is_empty()), (length, length == 0));
             assert_eq!(cut.to_vec(), plain[..length]);
-            assert_eq!(cut.last(), plain[..length].last());
+            assert_eq!(cut.last().as_ref(), plain[..length].last());
             cut.extend(plain[length..].iter().cloned());
             assert_eq!(cut, whole);
-            assert_eq!((cut.get(499), cut.get(500)), (plain.get(499), None));
-            assert_eq!(&cut[length.min(499)], &plain[length.min(499)]);
+            assert_eq!(
+                (cut.get(499).as_ref(), cut.get(500)),
+                (plain.get(499), None)
+            );
+            let number = length.min(499);
+            assert_eq!(cut.get(number).as_ref(), plain.get(number));
         }
     }
 
     #[test]
     fn the_parts_of_a_run_are_its_messages_with_commas() {
-        let whole: EncodedMessages = (0..500).map(numbered).collect();
+        let whole = grown(500);
         for run in whole.runs() {
             let mut wanted = Vec::new();
-            for message in run.messages() {
+            for message in run.iter() {
                 wanted.extend_from_slice(&message.bytes);
                 wanted.push(b',');
             }
@@ -303,8 +386,39 @@ mod tests {
     }
 
     #[test]
+    fn slices_of_joined_messages_follow_them_and_others_stay() {
+        let plain: Vec<EncodedMessage> = (0..RUN + LOOSE).map(numbered).collect();
+        let mut whole = EncodedMessages::new();
+        let mut joined = plain.iter().filter_map(|it| whole.push(it.clone()));
+        let joined = joined.next().unwrap();
+        for (number, message) in plain.iter().enumerate() {
+            let slice = message.bytes.slice(3..9);
+            let follows = number < RUN && message.bytes.len() <= SMALL_MESSAGE;
+            let now = joined.follow(&slice);
+            assert_eq!(now.is_some(), follows, "{number}");
+            if let Some(now) = now {
+                assert_eq!(now, slice);
+                let place = whole.get(number).unwrap().bytes.slice(3..9);
+                assert_eq!(now.as_ptr(), place.as_ptr());
+            }
+        }
+    }
+
+    #[test]
+    fn a_list_that_is_there_already_keeps_its_buffers() {
+        let plain: Vec<EncodedMessage> = (0..500).map(numbered).collect();
+        let mut whole: EncodedMessages = plain.iter().cloned().collect();
+        assert_eq!(whole, grown(500));
+        for (one, other) in whole.iter().zip(&plain) {
+            assert_eq!(one.bytes.as_ptr(), other.bytes.as_ptr());
+        }
+        whole.extend((500..700).map(numbered));
+        assert_eq!(whole, grown(700));
+    }
+
+    #[test]
     fn copies_share_what_was_there_before() {
-        let before: EncodedMessages = (0..500).map(numbered).collect();
+        let before = grown(500);
         let mut after = before.clone();
         after.push(numbered(500));
         assert_eq!(after.shared_with(&before), before.runs().len() * RUN);

@@ -32,6 +32,7 @@ pub mod record;
 pub mod stream;
 pub mod tool_name;
 pub mod usage;
+pub mod wildcard;
 
 /// Fields of a JSON object that this version doesn't know, kept so that they are written back.
 pub type Extra = serde_json::Map<String, serde_json::Value>;

@@ -345,7 +345,7 @@ impl DecisionReason {
         }
     }
 
-    /// The reason's kind on the wire.
+    /// The reason's kind on the wire, in the words that hosts know.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -354,13 +354,11 @@ impl DecisionReason {
             Self::SubcommandResults { .. } => "subcommandResults",
             Self::Hook { .. } => "hook",
             Self::Classifier { .. } => "classifier",
-            Self::WorkingDirectory { .. } => "workingDirectory",
+            Self::WorkingDirectory { .. } => "workingDir",
             Self::SafetyCheck { .. } => "safetyCheck",
             Self::SandboxOverride { .. } => "sandboxOverride",
             Self::AsyncAgent { .. } => "asyncAgent",
-            Self::AgentLimit { .. } => "agentLimit",
-            Self::Person => "person",
-            Self::Other { .. } => "other",
+            Self::AgentLimit { .. } | Self::Person | Self::Other { .. } => "other",
         }
     }
 }
@@ -445,6 +443,28 @@ pub struct PermissionRequest {
     /// The same for people.
     #[serde(flatten)]
     pub agent: Option<AskingAgent>,
+}
+
+impl PermissionRequest {
+    /// A question of its own id about a call, without reasons and suggestions.
+    #[must_use]
+    pub fn new(tool_name: impl Into<String>, input: Value, tool_use_id: ToolUseId) -> Self {
+        Self {
+            request_id: RequestId::random(),
+            tool_name: tool_name.into(),
+            input,
+            tool_use_id,
+            permission_suggestions: Vec::new(),
+            blocked_path: None,
+            decision_reason: None,
+            decision_reason_type: None,
+            display_name: None,
+            title: None,
+            description: None,
+            agent_id: None,
+            agent: None,
+        }
+    }
 }
 
 /// A sub-agent that asks a question.

@@ -371,6 +371,14 @@ pub enum Fact {
         /// The session.
         session_id: SessionId,
     },
+    /// The prompts that wait for the end of a turn or for its next step, oldest first: the whole list whenever it
+    /// changes. One whose record is in the transcript no longer waits.
+    WaitingPrompts {
+        /// The prompts.
+        prompts: Vec<WaitingPrompt>,
+        /// The session.
+        session_id: SessionId,
+    },
     /// Usage and cost so far, so that totals survive a resume.
     Cost {
         /// The totals, per model.
@@ -378,6 +386,15 @@ pub enum Fact {
         /// The session.
         session_id: SessionId,
     },
+}
+
+/// A prompt that was entered while a turn ran, and that the conversation has not accepted yet.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WaitingPrompt {
+    /// The id of the record that it becomes.
+    pub uuid: RecordId,
+    /// Text, images and documents.
+    pub content: Content,
 }
 
 fn external() -> String {

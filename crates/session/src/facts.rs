@@ -1,6 +1,6 @@
 //! Title, settings and cost of a session: the newest value of each fact.
 
-use lathe_protocol::record::{Fact, Record};
+use lathe_protocol::record::{Fact, Record, WaitingPrompt};
 use serde_json::Value;
 
 /// The newest value of each fact of a session.
@@ -34,6 +34,8 @@ pub struct Facts {
     pub coordinator: Option<bool>,
     /// Where the session was moved to, if it was.
     pub moved: Option<String>,
+    /// The prompts that still wait to be accepted.
+    pub waiting: Option<Vec<WaitingPrompt>>,
 }
 
 impl Facts {
@@ -47,6 +49,9 @@ impl Facts {
                 }
                 if message.is_compact_summary {
                     self.system_prompt = None;
+                }
+                if let Some(waiting) = &mut self.waiting {
+                    waiting.retain(|prompt| prompt.uuid != message.uuid);
                 }
             }
             Record::Other(_) => {}
@@ -74,6 +79,7 @@ impl Facts {
             Fact::Goal { goal, .. } => self.goal = Some(goal.clone()),
             Fact::Coordinator { on, .. } => self.coordinator = Some(*on),
             Fact::Moved { to, .. } => self.moved = Some(to.clone()),
+            Fact::WaitingPrompts { prompts, .. } => self.waiting = Some(prompts.clone()),
             Fact::FileHistorySnapshot { .. }
             | Fact::Replacement { .. }
             | Fact::Roots { .. }
@@ -100,6 +106,7 @@ impl Facts {
             goal,
             coordinator,
             moved,
+            waiting,
             // What is older than the part that was read is older than a compaction.
             system_prompt: _,
         } = older;
@@ -116,6 +123,7 @@ impl Facts {
         self.goal = self.goal.take().or(goal);
         self.coordinator = self.coordinator.or(coordinator);
         self.moved = self.moved.take().or(moved);
+        self.waiting = self.waiting.take().or(waiting);
     }
 
     /// The title, if it has one: the user's, else the model's.
@@ -144,6 +152,7 @@ pub(crate) fn repeated_kind(record: &Record) -> Option<u8> {
         Fact::Goal { .. } => Some(9),
         Fact::Moved { .. } => Some(10),
         Fact::Coordinator { .. } => Some(11),
+        Fact::WaitingPrompts { .. } => Some(12),
         Fact::Summary { .. }
         | Fact::FileHistorySnapshot { .. }
         | Fact::Replacement { .. }

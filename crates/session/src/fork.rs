@@ -189,6 +189,7 @@ fn forked_fact(fact: &Fact, new_id: SessionId) -> Option<Fact> {
         | Fact::Summary { .. }
         | Fact::Rewound { .. }
         | Fact::Moved { .. }
+        | Fact::WaitingPrompts { .. }
         | Fact::Cost { .. } => None,
     }
 }

@@ -9,14 +9,15 @@
 //! - every call is followed by its result, first thing in the next user message and in the order of
 //!   the calls (a stand-in where there is none); a result without a call is left out;
 //! - ids of calls are unique and legal; a repeated id is renamed together with its result;
-//! - reasoning continuesly to the model that signed it, never stands last and never alone;
+//! - reasoning goes only to the model that signed it, never stands last and never alone;
 //! - what only the user sees (virtual records, progress, API errors) is left out.
 //!
 //! How: a *group* is what the model said and everything that came in before it spoke again. Only
 //! the last group changes, so earlier messages keep their bytes (the very same buffers) from one
 //! request to the next, which is what the provider's prompt cache needs and what makes the cost of a
 //! request that of the turn. Blocks are serialised when they arrive (the `piece` module); a message's buffer
-//! is its pieces joined, and the pieces then become slices of that buffer, so content is held once.
+//! is its pieces joined, and the pieces then become slices of that buffer; when small messages are joined in turn
+//! (`EncodedMessages`), the pieces follow. So content is held once.
 //!
 //! An `attachment` record reaches the model by the `content` of its attachment (text or a list of
 //! blocks); with a `toolUseId` it is placed right after the results, otherwise where it came in.
@@ -29,7 +30,7 @@ mod view;
 use bytes::Bytes;
 use group::{Group, UserSlot};
 use lathe_protocol::content::{Content, ContentBlock};
-use lathe_protocol::encoded::{EncodedMessage, EncodedMessages};
+use lathe_protocol::encoded::{EncodedMessage, EncodedMessages, Joined};
 use lathe_protocol::ids::{RecordId, ToolUseId};
 use lathe_protocol::message::{Message, Role};
 use lathe_protocol::record::{Fact, MessageRecord, Record, RecordKind, RecordMessage};
@@ -61,10 +62,28 @@ pub enum Tail {
 #[derive(Debug, Clone, Copy)]
 struct Mark {
     record: RecordId,
-    groups: usize,
-    message_ids: usize,
-    assistant: usize,
-    user: usize,
+    groups: u32,
+    ids: u32,
+    assistant: u32,
+    user: u32,
+}
+
+/// The API's id of a message, by its digest: a session holds thousands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct MessageId([u8; 16]);
+
+impl MessageId {
+    fn of(id: &str) -> Self {
+        let digest = ring::digest::digest(&ring::digest::SHA256, id.as_bytes());
+        let mut half = [0; 16];
+        half.copy_from_slice(&digest.as_ref()[..16]);
+        Self(half)
+    }
+}
+
+/// A count of records, groups, pieces or bytes. There is one for each record, so they are small.
+fn small(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 /// The conversation as the model sees it. See the module's text.
@@ -80,9 +99,11 @@ pub struct History {
     seen: HashSet<RecordId>,
     call_ids: HashSet<Arc<str>>,
     /// The API's ids of all messages that ever were here.
-    message_ids: HashSet<Arc<str>>,
+    message_ids: HashSet<MessageId>,
+    /// The ids of the messages of each group, in the order of the groups.
+    group_ids: Vec<MessageId>,
     /// Names of tools and models, each kept once however often it comes.
-    names: HashSet<Arc<str>>,
+    names: Vec<Arc<String>>,
     /// Images and documents that the API refused, by digests of their content.
     dropped_media: HashSet<String>,
     /// Results that outlive a compaction, with their words once they are no longer here.
@@ -116,7 +137,8 @@ impl History {
             seen: HashSet::new(),
             call_ids: HashSet::new(),
             message_ids: HashSet::new(),
-            names: HashSet::new(),
+            group_ids: Vec::new(),
+            names: Vec::new(),
             dropped_media: HashSet::new(),
             pinned: Vec::new(),
             text_bytes: 0,
@@ -129,7 +151,7 @@ impl History {
     /// of a message are known by it, so another message needs another one.
     #[must_use]
     pub fn knows_message(&self, id: &str) -> bool {
-        self.message_ids.contains(id)
+        self.message_ids.contains(&MessageId::of(id))
     }
 
     /// Whether a record with this id is a part of this conversation.
@@ -180,10 +202,10 @@ impl History {
         let last = self.groups.last();
         self.marks.push(Mark {
             record: record.uuid,
-            groups: self.groups.len(),
-            message_ids: last.map_or(0, |group| group.message_ids.len()),
-            assistant: last.map_or(0, |group| group.assistant.len()),
-            user: last.map_or(0, |group| group.user.len()),
+            groups: small(self.groups.len()),
+            ids: small(self.group_ids.len()),
+            assistant: last.map_or(0, |group| small(group.assistant.len())),
+            user: last.map_or(0, |group| small(group.user.len())),
         });
     }
 
@@ -222,43 +244,47 @@ impl History {
 
     /// Makes the last group the one that a message of the model's belongs to.
     fn open_group(&mut self, id: &str) {
+        let id = MessageId::of(id);
         let joins = self.groups.last().is_some_and(|group| {
+            let ids = self.ids_of_last(group);
             // The next block of the same message (results of its first calls may lie between), or
             // words that follow words with nothing in between.
-            group.message_ids.iter().any(|known| **known == *id)
-                || (!group.message_ids.is_empty() && group.user.is_empty() && !group.has_calls())
+            ids.contains(&id) || (!ids.is_empty() && group.user.is_empty() && !group.has_calls())
         });
         if !joins {
             // Right as long as the groups before are rendered; if they aren't, rendering starts there.
-            let first_message = Some(self.rendered.len());
+            let first_message = Some(small(self.rendered.len()));
             if let Some(closed) = self.groups.last_mut() {
                 closed.close();
             }
             self.groups.push(Group {
                 first_message,
+                first_id: small(self.group_ids.len()),
                 ..Group::of_one()
             });
         }
-        let known = self.message_ids.get(id).cloned();
-        let kept = known.unwrap_or_else(|| {
-            let kept: Arc<str> = id.into();
-            self.message_ids.insert(Arc::clone(&kept));
-            kept
-        });
-        if let Some(group) = self.groups.last_mut()
-            && group.message_ids.last().is_none_or(|known| **known != *id)
+        self.message_ids.insert(id);
+        if let Some(group) = self.groups.last()
+            && self.ids_of_last(group).last() != Some(&id)
         {
-            group.message_ids.push(kept);
+            self.group_ids.push(id);
         }
     }
 
+    /// The ids of the messages of the last group.
+    fn ids_of_last(&self, group: &Group) -> &[MessageId] {
+        let ids = self.group_ids.get(group.first_id as usize..);
+        ids.unwrap_or_default()
+    }
+
     /// A name that comes again and again, kept once.
-    fn name(&mut self, name: &str) -> Arc<str> {
-        if let Some(known) = self.names.get(name) {
+    fn name(&mut self, name: &str) -> Arc<String> {
+        // Tools and models are few.
+        if let Some(known) = self.names.iter().find(|known| known.as_str() == name) {
             return Arc::clone(known);
         }
-        let kept: Arc<str> = name.into();
-        self.names.insert(Arc::clone(&kept));
+        let kept = Arc::new(name.to_owned());
+        self.names.push(Arc::clone(&kept));
         kept
     }
 
@@ -340,8 +366,9 @@ impl History {
             );
             if let Some(piece) = found {
                 if let Some(replaced) = piece.replaced(replacement) {
-                    self.text_bytes = self.text_bytes + replaced.text_bytes - piece.text_bytes;
-                    self.media = self.media + replaced.media - piece.media;
+                    let (new, old) = (replaced.text_bytes, piece.text_bytes);
+                    self.text_bytes = self.text_bytes + new as usize - old as usize;
+                    self.media = self.media + replaced.media as usize - piece.media as usize;
                     *piece = replaced;
                     self.touch(index);
                 }
@@ -404,12 +431,12 @@ impl History {
         for gone in self.marks.drain(index + 1..) {
             self.seen.remove(&gone.record);
         }
-        self.groups.truncate(mark.groups);
+        self.groups.truncate(mark.groups as usize);
+        self.group_ids.truncate(mark.ids as usize);
         if let Some(group) = self.groups.last_mut() {
-            group.message_ids.truncate(mark.message_ids);
-            group.words_current &= group.assistant.len() == mark.assistant;
-            group.assistant.truncate(mark.assistant);
-            group.user.truncate(mark.user);
+            group.words_current &= group.assistant.len() == mark.assistant as usize;
+            group.assistant.truncate(mark.assistant as usize);
+            group.user.truncate(mark.user as usize);
         }
         self.recount();
         self.touch_last();
@@ -422,6 +449,7 @@ impl History {
     /// Starts afresh, as after a compaction.
     fn clear(&mut self) {
         self.groups.clear();
+        self.group_ids.clear();
         self.rendered.clear();
         self.marks.clear();
         self.seen.clear();
@@ -493,8 +521,8 @@ impl History {
     }
 
     fn count(&mut self, piece: &Piece) {
-        self.media += piece.media;
-        self.text_bytes += piece.text_bytes;
+        self.media += piece.media as usize;
+        self.text_bytes += piece.text_bytes as usize;
     }
 
     fn recount(&mut self) {
@@ -506,8 +534,8 @@ impl History {
             .iter()
             .flat_map(|group| group.assistant.iter().chain(&group.user))
         {
-            self.media += piece.media;
-            self.text_bytes += piece.text_bytes;
+            self.media += piece.media as usize;
+            self.text_bytes += piece.text_bytes as usize;
             if let PieceKind::Call { id, .. } = &piece.kind {
                 self.call_ids.insert(Arc::clone(&id.wire));
             }
@@ -550,8 +578,8 @@ impl History {
         let kept_words = self.groups[from]
             .first_message
             .filter(|_| self.groups[from].words_current);
-        self.rendered
-            .truncate(kept_words.map_or(first.unwrap_or(0), |words| words + 1));
+        let kept = kept_words.map_or(first.unwrap_or(0), |words| words + 1);
+        self.rendered.truncate(kept as usize);
         let mut run: Vec<Slot> = Vec::new();
         for index in from..=last {
             let open_end = tail == Tail::Assistant && index == last;
@@ -569,7 +597,7 @@ impl History {
                     self.rendered.push(single_text(LOST_BEGINNING));
                 }
                 // What came before the words stays when the words change.
-                self.groups[index].first_message = Some(self.rendered.len());
+                self.groups[index].first_message = Some(small(self.rendered.len()));
                 let mut slots = spoken
                     .into_iter()
                     .map(|piece| Slot::Assistant(index, piece))
@@ -637,11 +665,32 @@ impl History {
                 piece.raw = bytes.slice(place);
             }
         }
-        self.rendered.push(EncodedMessage {
+        let joined = self.rendered.push(EncodedMessage {
             role,
             bytes,
             markable,
         });
+        if let Some(joined) = joined {
+            self.follow(&joined);
+        }
+    }
+
+    /// Lets the pieces of messages that were joined share the buffer that stays.
+    fn follow(&mut self, joined: &Joined) {
+        let end = self.rendered.len() - self.rendered.tail().len();
+        let begin = end - self.rendered.runs().last().map_or(0, |run| run.len());
+        for group in self.groups.iter_mut().rev() {
+            for piece in group.assistant.iter_mut().chain(&mut group.user) {
+                if let Some(raw) = joined.follow(&piece.raw) {
+                    piece.raw = raw;
+                }
+            }
+            // What came in after the words of this group may stand in the next message.
+            let first = group.first_message.map(|first| first as usize);
+            if first.is_some_and(|first| first + 1 < begin) {
+                break;
+            }
+        }
     }
 
     fn piece<'a>(&'a self, slot: &'a Slot) -> Option<&'a Piece> {

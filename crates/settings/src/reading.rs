@@ -231,14 +231,9 @@ impl Resolved {
             .map(|(name, _)| name)
         {
             if event.parse::<HookEvent>().is_err() {
-                let (message, fix) = if event == "TeammateIdle" {
-                    let why = "Lathe has no agent teams, so this event never occurs";
-                    (why, None)
-                } else {
-                    let near = nearest(event, HookEvent::ALL.iter().map(|event| event.name()));
-                    let fix = near.map(|near| format!("did you mean {near}?"));
-                    ("no such hook event; its hooks never run", fix)
-                };
+                let near = nearest(event, HookEvent::ALL.iter().map(|event| event.name()));
+                let fix = near.map(|near| format!("did you mean {near}?"));
+                let message = "no such hook event; its hooks never run";
                 let mut pointer = "/hooks".to_owned();
                 crate::document::push_pointer(&mut pointer, event);
                 self.warn(source, path, document, &pointer, message, fix);

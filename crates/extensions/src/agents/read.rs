@@ -258,14 +258,15 @@ fn hold_back(definition: &mut AgentDefinition, fields: &mut Fields<'_>, context:
     if context.trusted && !of_plugin {
         return;
     }
-    let why = if of_plugin {
-        "is ignored in an agent of a plugin"
+    let (why, fix) = if of_plugin {
+        ("is ignored in an agent of a plugin", None)
     } else {
-        "is ignored until the folder is trusted"
+        let fix = "`lathe trust add` trusts it";
+        ("is ignored until the folder is trusted", Some(fix))
     };
     if !definition.hooks.is_empty() {
         definition.hooks.clear();
-        fields.report("hooks", why, None);
+        fields.report("hooks", why, fix);
     }
     if definition
         .mcp_servers
@@ -275,7 +276,7 @@ fn hold_back(definition: &mut AgentDefinition, fields: &mut Fields<'_>, context:
         definition
             .mcp_servers
             .retain(|server| matches!(server, AgentMcpServer::Named(_)));
-        fields.report("mcpServers", why, None);
+        fields.report("mcpServers", why, fix);
     }
     if definition.permission_mode.is_some_and(|mode| {
         matches!(
@@ -284,7 +285,7 @@ fn hold_back(definition: &mut AgentDefinition, fields: &mut Fields<'_>, context:
         )
     }) {
         definition.permission_mode = None;
-        fields.report("permissionMode", why, None);
+        fields.report("permissionMode", why, fix);
     }
 }
 

@@ -4,7 +4,7 @@
 //! doesn't affect others.
 
 use super::contents::{Plugin, PluginContext, describe};
-use super::manifest::{Manifest, manifest_file};
+use super::manifest::{COMPONENTS, Manifest, manifest_file};
 use super::name::{BadName, INLINE, PluginId, check_plugin};
 use super::policy::{Policy, PolicyError};
 use super::source::MarketplaceSource;
@@ -192,28 +192,46 @@ impl LoadedPlugins {
             .collect()
     }
 
-    /// Plugins that failed to load, in the format of the SDK protocol.
+    /// Plugins that failed to load and parts of loaded plugins that did not, in the format of the
+    /// SDK protocol.
     #[must_use]
     pub fn error_frames(&self) -> Vec<Value> {
-        let failed = self
-            .listings
-            .iter()
-            .filter(|listing| matches!(listing.state, PluginState::Failed | PluginState::Blocked));
-        failed
-            .map(|listing| {
-                json!({
-                    "plugin": listing.id,
-                    "type": match listing.state {
-                        PluginState::Blocked => "blocked",
-                        _ => "load-failed",
-                    },
-                    "message": listing.reason,
-                })
+        let mut frames = Vec::new();
+        for listing in &self.listings {
+            let kind = match listing.state {
+                PluginState::Blocked => "blocked",
+                PluginState::Failed => "load-failed",
+                PluginState::On => {
+                    let parts = listing.problems.iter().filter(|one| is_about_a_part(one));
+                    frames.extend(parts.map(|problem| {
+                        json!({
+                            "plugin": listing.id,
+                            "type": "component-failed",
+                            "message": problem.to_string(),
+                        })
+                    }));
+                    continue;
+                }
+                _ => continue,
+            };
+            let mut frame = json!({
+                "plugin": listing.id,
+                "type": kind,
+                "message": listing.reason,
+            });
+            if let Some(path) = &listing.path {
+                frame["path"] = path.to_string_lossy().into();
+            }
+            frames.push(frame);
+        }
+        frames.extend(self.problems.iter().map(|problem| {
+            json!({
+                "plugin": problem.file.to_string_lossy(),
+                "type": "records",
+                "message": problem.to_string(),
             })
-            .chain(self.problems.iter().map(|problem| {
-                json!({"plugin": null, "type": "records", "message": problem.to_string()})
-            }))
-            .collect()
+        }));
+        frames
     }
 
     /// Remarks for the start of a session: enabled plugins that are not loaded. Minor problems are
@@ -233,6 +251,16 @@ impl LoadedPlugins {
         }
         remarks
     }
+}
+
+/// True for a part that is missing or broken, as opposed to a key of the manifest that is not used.
+fn is_about_a_part(problem: &Problem) -> bool {
+    let of_manifest = problem
+        .file
+        .file_name()
+        .is_some_and(|name| name == "plugin.json");
+    let key = problem.field.split(['.', '[']).next().unwrap_or_default();
+    !of_manifest || COMPONENTS.contains(&key)
 }
 
 /// Loads the plugins of a session: those enabled in settings, and the folders of `--plugin-dir`,

@@ -145,13 +145,14 @@ fn run(fields: &mut Fields<'_>) -> SkillRun {
 /// Removes the fields that a file in an untrusted folder may not set.
 fn hold_back(skill: &mut Skill, fields: &mut Fields<'_>) {
     const WHY: &str = "is ignored until the folder is trusted";
+    const FIX: &str = "`lathe trust add` trusts it";
     if !skill.run.hooks.is_empty() {
         skill.run.hooks.clear();
-        fields.report("hooks", WHY, None);
+        fields.report("hooks", WHY, Some(FIX));
     }
     if !skill.run.allowed_tools.is_empty() {
         skill.run.allowed_tools.clear();
-        fields.report("allowed-tools", WHY, None);
+        fields.report("allowed-tools", WHY, Some(FIX));
     }
 }
 

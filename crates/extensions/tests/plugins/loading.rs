@@ -65,6 +65,43 @@ fn a_missing_plugin_folder_is_reported_and_others_are_loaded() {
 }
 
 #[test]
+fn a_host_hears_of_parts_that_a_loaded_plugin_lacks() {
+    let home = Home::new();
+    home.write_json(
+        "work/half/.claude-plugin/plugin.json",
+        &json!({"name": "half", "hooks": "./none.json", "commands": "./none", "colour": "red"}),
+    );
+    let loaded = home.load_with(&[home.root().join("work/half"), home.root().join("work/none")]);
+    assert_eq!(loaded.frames()[0]["name"], "half");
+    let errors = loaded.error_frames();
+    let told: Vec<_> = errors
+        .iter()
+        .map(|error| {
+            (
+                error["plugin"].as_str().unwrap(),
+                error["type"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    let missing = home.root().join("work/none").display().to_string();
+    assert_eq!(
+        told,
+        [
+            ("half@inline", "component-failed"),
+            ("half@inline", "component-failed"),
+            (missing.as_str(), "load-failed"),
+        ]
+    );
+    assert!(
+        errors[0]["message"]
+            .as_str()
+            .unwrap()
+            .contains("is not there")
+    );
+    assert_eq!(errors[2]["path"], missing);
+}
+
+#[test]
 fn of_two_plugins_with_one_name_the_first_is_on() {
     let home = Home::new();
     let folder = home.usual();

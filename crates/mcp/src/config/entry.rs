@@ -211,7 +211,9 @@ impl Reader<'_> {
             "stdio" | "local" => self.program(fields).map(TransportConfig::Stdio),
             "http" | "streamable-http" | "streamableHttp" | "streamable_http" | "remote" => {
                 let mut remote = self.remote(fields)?;
-                remote.sse_fallback = written.is_none() && !has("httpUrl");
+                // Many entries call an older server's address `http`; the longer names mean just that.
+                let named = written.as_deref().is_some_and(|kind| kind != "http");
+                remote.sse_fallback = !named && !has("httpUrl");
                 Ok(TransportConfig::Http(remote))
             }
             "sse" => self.remote(fields).map(TransportConfig::Sse),
@@ -455,7 +457,10 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert!(falls_back(json!({"url": "https://h/mcp"})));
-        assert!(!falls_back(json!({"type": "http", "url": "https://h/mcp"})));
+        assert!(falls_back(json!({"type": "http", "url": "https://h/mcp"})));
+        assert!(!falls_back(
+            json!({"type": "streamable-http", "url": "https://h/mcp"})
+        ));
         let remote = read(&json!({"type": "http", "url": "https://h", "timeout": 500,
             "headers": {"Authorization": "Bearer ${TOKEN}"},
             "oauth": {"clientId": "c", "callbackPort": 8080, "scopes": "a b"}}))

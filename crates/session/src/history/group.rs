@@ -3,7 +3,6 @@
 use super::piece::{CallId, Piece, PieceKind, same_model};
 use lathe_protocol::ids::ToolUseId;
 use std::collections::HashSet;
-use std::sync::Arc;
 
 impl super::History {
     /// Parts of the conversation that a model may not be able to have. Told once after each change of the model; nothing
@@ -45,13 +44,13 @@ pub struct LeftOut {
 /// A message of the model and everything that follows it until the next.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Group {
-    /// The API's ids of the messages merged here.
-    pub(super) message_ids: Vec<Arc<str>>,
     pub(super) assistant: Vec<Piece>,
     pub(super) user: Vec<Piece>,
+    /// Where the API's ids of the messages merged here begin in `History::group_ids`.
+    pub(super) first_id: u32,
     /// Where the model's words of this group stand in `rendered`; `None` if none are shown, so that
     /// what came in after them belongs to the message before.
-    pub(super) first_message: Option<usize>,
+    pub(super) first_message: Option<u32>,
     /// Whether the model's words stand in `rendered` as they are now, so that only what came in after
     /// them has to be written anew.
     pub(super) words_current: bool,
@@ -67,7 +66,6 @@ impl Group {
     /// With room for what most groups hold: one call and its result. A session has thousands of groups.
     pub(super) fn of_one() -> Self {
         Self {
-            message_ids: Vec::with_capacity(1),
             assistant: Vec::with_capacity(1),
             user: Vec::with_capacity(1),
             ..Self::default()
@@ -76,7 +74,6 @@ impl Group {
 
     /// Gives back the room that it won't need any more.
     pub(super) fn close(&mut self) {
-        self.message_ids.shrink_to_fit();
         self.assistant.shrink_to_fit();
         self.user.shrink_to_fit();
     }
@@ -84,7 +81,7 @@ impl Group {
     /// The calls and their tools.
     pub(super) fn calls(&self) -> impl Iterator<Item = (&CallId, &str)> {
         self.assistant.iter().filter_map(|piece| match &piece.kind {
-            PieceKind::Call { id, name } => Some((id, &**name)),
+            PieceKind::Call { id, name } => Some((id, name.as_str())),
             _ => None,
         })
     }

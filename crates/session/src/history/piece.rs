@@ -4,6 +4,7 @@
 //! is, which call it answers, which model's reasoning it is). Its JSON is made when the record
 //! arrives and never again; a message is its pieces' bytes joined.
 
+use super::small;
 use bytes::Bytes;
 use lathe_protocol::content::{
     Content, ContentBlock, FOLLOWS_WORDS, Source, SourceBlock, ToolResultBlock, ToolUseBlock,
@@ -25,9 +26,9 @@ pub(crate) struct Piece {
     pub(crate) kind: PieceKind,
     pub(crate) raw: Bytes,
     /// Its size without the bytes of images and documents.
-    pub(crate) text_bytes: usize,
+    pub(crate) text_bytes: u32,
     /// How many images and documents it holds.
-    pub(crate) media: usize,
+    pub(crate) media: u32,
 }
 
 /// The role of a piece in its message.
@@ -38,14 +39,14 @@ pub(crate) enum PieceKind {
     Media,
     /// Reasoning, good only for the model that wrote it.
     Thinking {
-        model: Arc<str>,
+        model: Arc<String>,
         /// Whether it may be the last of its message.
         may_end: bool,
     },
     /// A call of a tool.
     Call {
         id: CallId,
-        name: Arc<str>,
+        name: Arc<String>,
     },
     /// The result of a call of the same group.
     Result {
@@ -69,32 +70,33 @@ pub(crate) enum PieceKind {
 /// The id of a call. The texts are shared: a session holds each of them in several places for as long as it lasts.
 #[derive(Debug, Clone)]
 pub(crate) struct CallId {
-    /// As the records have it.
-    original: Arc<str>,
-    /// As it goes to the API: the original, unless that is taken or illegal.
+    /// As it goes to the API: as the records have it, unless that is taken or illegal.
     pub(crate) wire: Arc<str>,
+    /// As the records have it, where that is something else.
+    renamed: Option<Arc<String>>,
 }
 
 impl CallId {
     pub(crate) fn new(original: &str, wire: String) -> Self {
-        let is_same = wire == original;
-        let wire: Arc<str> = wire.into();
-        let original = if is_same {
-            Arc::clone(&wire)
-        } else {
-            original.into()
-        };
-        Self { original, wire }
+        let renamed = (wire != original).then(|| Arc::new(original.to_owned()));
+        Self {
+            wire: wire.into(),
+            renamed,
+        }
+    }
+
+    fn original(&self) -> &str {
+        self.renamed.as_deref().map_or(&*self.wire, String::as_str)
     }
 
     /// Whether the records mean this call by an id.
     pub(crate) fn is(&self, id: &ToolUseId) -> bool {
-        *self.original == *id.as_str()
+        self.original() == id.as_str()
     }
 
     /// As the records have it.
     pub(crate) fn recorded(&self) -> ToolUseId {
-        ToolUseId(self.original.to_string())
+        ToolUseId(self.original().to_owned())
     }
 
     fn sent(&self) -> ToolUseId {
@@ -110,8 +112,8 @@ impl Piece {
         let (media, media_bytes) = media_of(block);
         Some(Self {
             kind,
-            text_bytes: raw.len().saturating_sub(media_bytes),
-            media,
+            text_bytes: small(raw.len().saturating_sub(media_bytes)),
+            media: small(media),
             raw,
         })
     }
@@ -137,7 +139,7 @@ impl Piece {
     }
 
     /// A block of the model's, except a call (see [`Piece::call`]).
-    pub(crate) fn of_assistant(block: ContentBlock, model: &Arc<str>) -> Option<Self> {
+    pub(crate) fn of_assistant(block: ContentBlock, model: &Arc<String>) -> Option<Self> {
         let kind = match &block {
             ContentBlock::Text(text) if text.text.trim().is_empty() => return None,
             ContentBlock::Text(_) => PieceKind::Text,
@@ -162,7 +164,7 @@ impl Piece {
     }
 
     /// A call, under the id that goes to the API.
-    pub(crate) fn call(mut call: ToolUseBlock, id: CallId, name: Arc<str>) -> Option<Self> {
+    pub(crate) fn call(mut call: ToolUseBlock, id: CallId, name: Arc<String>) -> Option<Self> {
         call.id = id.sent();
         if !call.input.is_object() {
             call.input = match call.input {
@@ -170,7 +172,7 @@ impl Piece {
                 other => json!({ "value": other }),
             };
         }
-        call.name = name.to_string();
+        name.as_str().clone_into(&mut call.name);
         let kind = PieceKind::Call { id, name };
         Self::new(kind, &without_marker(ContentBlock::ToolUse(call)))
     }

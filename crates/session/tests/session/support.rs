@@ -204,6 +204,7 @@ fn block_shape(block: &ContentBlock) -> String {
     }
 }
 
-pub(crate) fn json(message: &lathe_protocol::encoded::EncodedMessage) -> Value {
+#[expect(clippy::needless_pass_by_value, reason = "it is mapped over messages")]
+pub(crate) fn json(message: lathe_protocol::encoded::EncodedMessage) -> Value {
     serde_json::from_slice(&message.bytes).unwrap()
 }

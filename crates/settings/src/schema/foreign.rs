@@ -79,11 +79,11 @@ const FOREIGN: &[Group] = &[
         &["spinnerVerbs", "spinnerTipsOverride"],
     ),
     (
-        "Lathe sends no push notifications",
+        "push messages are set up with `lathe devices notify`",
         &["agentPushNotifEnabled", "inputNeededNotifEnabled"],
     ),
     (
-        "Lathe has no remote control and no cloud sessions",
+        "Lathe has no cloud sessions; `lathe serve` lets you reach a session from elsewhere",
         &[
             "remoteControlAtStartup",
             "disableRemoteControl",
@@ -127,10 +127,7 @@ const FOREIGN: &[Group] = &[
     ),
     ("an update never goes back by itself", &["minimumVersion"]),
     ("Lathe doesn't listen", &["voice", "voiceEnabled"]),
-    (
-        "agents run in this process",
-        &["teammateMode", "worktree.bgIsolation"],
-    ),
+    ("agents run in this process", &["worktree.bgIsolation"]),
     (
         "there is no such feature",
         &[
@@ -139,7 +136,6 @@ const FOREIGN: &[Group] = &[
             "advisorModel",
             "ultracode",
             "enableWorkflows",
-            "disableWorkflows",
             "workflowSizeGuideline",
             "workflowKeywordTriggerEnabled",
             "enableArtifact",
@@ -203,6 +199,7 @@ const RESTRICTIONS: &[Group] = &[
             "availableModelsMatch",
         ],
     ),
+    ("use the deny rule Workflow", &["disableWorkflows"]),
     ("there is no limit of effort", &["maxEffortLevel"]),
     ("use allowedMcpServers", &["allowManagedMcpServersOnly"]),
     (
@@ -223,3 +220,17 @@ const RESTRICTIONS: &[Group] = &[
         &["requiredMinimumVersion", "requiredMaximumVersion"],
     ),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_setting_that_has_an_effect_is_said_to_have_none() {
+        let schema = crate::schema::json_schema();
+        for foreign in foreign_keys() {
+            let declared = &schema["properties"][foreign.key];
+            assert!(declared.is_null(), "{} is a setting", foreign.key);
+        }
+    }
+}

@@ -4,6 +4,7 @@
 //! `docs/settings.md`; the types are what validation holds a file to ([`crate::validate`]). Every
 //! key is optional, and keys that this version doesn't know are kept in `extra`.
 
+mod fleet;
 mod foreign;
 mod hooks;
 mod language;
@@ -14,6 +15,7 @@ mod telemetry;
 mod updates;
 mod work;
 
+pub use fleet::FleetSettings;
 pub use foreign::{ForeignKey, foreign_key, foreign_keys};
 pub use hooks::{HookDefinition, HookGroup, HookKind};
 pub use language::{LanguageServerSettings, LanguageServerTransport, LspDiagnostics};
@@ -164,7 +166,7 @@ pub struct Settings {
     /// Whether the scratch folder of coordinator mode stays with the session when it ends (default false).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep_scratch: Option<bool>,
-    /// How members of a team run: `in-process` (the default, and `auto`). `process` and `tmux` are refused when a team is made.
+    /// How members of a team run: as agents of the session (`in-process`, the default, and `auto`), each as a session in the background (`process`), or as such a session that a pane of tmux shows (`tmux`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub teammate_mode: Option<TeammateMode>,
     /// How often a turn continues for a goal that isn't reached; 20 if it is left out.
@@ -346,6 +348,9 @@ pub struct Settings {
     /// in the files of a folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub telemetry: Option<TelemetrySettings>,
+    /// The queue of `lathe fleet`. Ignored in the files of a folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fleet: Option<FleetSettings>,
     /// Keys that this version doesn't know.
     #[serde(flatten)]
     #[schemars(skip)]

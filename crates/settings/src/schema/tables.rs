@@ -76,6 +76,7 @@ pub const PERSONAL: &[&str] = &[
     "autoUpdatesChannel",
     "releaseUrl",
     "telemetry",
+    "fleet",
 ];
 
 /// Keys that apply as soon as one source sets them to true.
