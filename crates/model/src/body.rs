@@ -69,10 +69,12 @@ impl RequestBody {
         parts.push(Bytes::from_static(b",\"messages\":["));
         let marked = marked_messages(messages, request.cache_markers);
         let lay = |parts: &mut Vec<Bytes>, index: usize| {
-            let message = &messages[index];
+            let Some(message) = messages.get(index) else {
+                return;
+            };
             let is_last = index + 1 == messages.len();
             let split = marked.contains(&Some(index)).then(|| {
-                Some(message)
+                Some(&message)
                     .filter(|_| request.shared_results && is_last)
                     .and_then(split_after_results)
                     .or_else(|| message.split_for_marker())
@@ -81,7 +83,7 @@ impl RequestBody {
                 Some((before, after)) => {
                     parts.extend([before, marker(request.cache_markers), after]);
                 }
-                None => parts.push(message.bytes.clone()),
+                None => parts.push(message.bytes),
             }
             if !is_last {
                 parts.push(Bytes::from_static(b","));
@@ -89,7 +91,7 @@ impl RequestBody {
         };
         let mut index = 0;
         for run in messages.runs() {
-            let numbers = index..index + run.messages().len();
+            let numbers = index..index + run.len();
             index = numbers.end;
             // The bytes of a run end in a comma, and a mark would stand in the middle of them.
             let as_it_is = index < messages.len()
@@ -229,17 +231,13 @@ fn marked_messages(messages: &EncodedMessages, markers: CacheMarkers) -> [Option
     if markers == CacheMarkers::None {
         return [None, None];
     }
-    let mut candidates = (0..messages.len())
-        .rev()
-        .filter(|index| messages[*index].markable);
-    let Some(last) = candidates.next() else {
+    let numbered = (0..messages.len()).rev().zip(messages.iter().rev());
+    let mut candidates = numbered.filter(|(_, message)| message.markable);
+    let Some((last, message)) = candidates.next() else {
         return [None, None];
     };
-    let role = messages[last].role;
-    [
-        Some(last),
-        candidates.find(|index| messages[*index].role == role),
-    ]
+    let before = candidates.find(|(_, earlier)| earlier.role == message.role);
+    [Some(last), before.map(|(index, _)| index)]
 }
 
 #[cfg(test)]
@@ -258,19 +256,18 @@ mod tests {
         let mut request = ModelRequest::new("claude-test", 8192);
         request.system = Bytes::from_static(br#"[{"type":"text","text":"be brief"}]"#);
         request.tools = Bytes::from_static(br#"[{"name":"Read"}]"#);
-        request.messages = (0..length)
-            .map(|index| {
-                let role = if index % 2 == 0 {
-                    Role::User
-                } else {
-                    Role::Assistant
-                };
-                message(
-                    role,
-                    &format!("message {index} {}", "x".repeat(index * 37 % 5000)),
-                )
-            })
-            .collect();
+        // Message by message, as a conversation grows.
+        request.messages.extend((0..length).map(|index| {
+            let role = if index % 2 == 0 {
+                Role::User
+            } else {
+                Role::Assistant
+            };
+            message(
+                role,
+                &format!("message {index} {}", "x".repeat(index * 37 % 5000)),
+            )
+        }));
         request
     }
 
@@ -351,13 +348,14 @@ mod tests {
         for unmarkable in [0, 20, 80, 240, 300] {
             for length in [300, 256, 192, 65, 64, 1] {
                 let mut messages: Vec<EncodedMessage> =
-                    request.messages.iter().take(length).cloned().collect();
+                    request.messages.iter().take(length).collect();
                 let first = length.saturating_sub(unmarkable);
                 messages[first..]
                     .iter_mut()
                     .for_each(|it| it.markable = false);
                 let mut cut = request.clone();
-                cut.messages = messages.clone().into();
+                cut.messages.clear();
+                cut.messages.extend(messages.clone());
                 if unmarkable == 0 {
                     // Cut at the end of a run: nothing follows it.
                     cut.messages = request.messages.clone();
@@ -416,12 +414,13 @@ mod tests {
         let mut request = conversation(1000);
         request.cache_markers = CacheMarkers::FiveMinutes;
         let body = RequestBody::messages_api(&request, Purpose::Streaming);
+        let joined = request.messages.runs().iter();
         let shared: Vec<std::ops::Range<usize>> = request
             .messages
             .iter()
-            .map(|message| &message.bytes)
-            .chain(request.messages.runs().iter().flat_map(|run| run.parts()))
-            .chain([&request.system, &request.tools])
+            .map(|message| message.bytes)
+            .chain(joined.flat_map(|run| run.parts().iter().cloned()))
+            .chain([request.system.clone(), request.tools.clone()])
             .map(|bytes| {
                 let start = bytes.as_ptr() as usize;
                 start..start + bytes.len()
@@ -440,7 +439,7 @@ mod tests {
         // messages are not in it, nor a part for each of them.
         assert!(fresh < 400, "{fresh} bytes are new");
         assert!(body.length() > 2_000_000);
-        let large = |message: &&EncodedMessage| message.bytes.len() > SMALL;
+        let large = |message: &EncodedMessage| message.bytes.len() > SMALL;
         let most = request.messages.iter().filter(large).count() * 2 + 200;
         assert!(body.parts().len() < most, "{} parts", body.parts().len());
     }

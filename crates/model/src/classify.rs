@@ -16,24 +16,25 @@ pub(crate) struct Refusal<'a> {
     pub(crate) should_retry: Option<&'a str>,
 }
 
+impl Refusal<'_> {
+    /// The facts of status and headers; the body is not read yet.
+    pub(crate) fn failure(&self) -> ApiFailure {
+        ApiFailure {
+            status: Some(self.status),
+            request_id: self.request_id.map(str::to_owned),
+            retry_after: wait(self.retry_after_ms, self.retry_after, SystemTime::now()),
+            should_retry: self.should_retry.and_then(|text| text.trim().parse().ok()),
+            ..ApiFailure::default()
+        }
+    }
+}
+
 /// The longest stretch of a foreign error page that is shown.
 const SHOWN: usize = 300;
 
 /// Classifies an answer that is not a success.
 pub(crate) fn refusal(refusal: &Refusal<'_>) -> ModelError {
-    let mut failure = ApiFailure {
-        status: Some(refusal.status),
-        request_id: refusal.request_id.map(str::to_owned),
-        retry_after: wait(
-            refusal.retry_after_ms,
-            refusal.retry_after,
-            SystemTime::now(),
-        ),
-        should_retry: refusal
-            .should_retry
-            .and_then(|text| text.trim().parse().ok()),
-        ..ApiFailure::default()
-    };
+    let mut failure = refusal.failure();
     match serde_json::from_slice::<Value>(refusal.body) {
         Ok(value) => {
             let error = value.get("error").unwrap_or(&value);

@@ -1,25 +1,13 @@
 //! From what servers of other families say to which [`ModelError`] it is: they put much into 400, 429 and even 200.
 
-use crate::classify::{Refusal, bad_request, classified, comparison, numbers, shortened, wait};
+use crate::classify::{Refusal, bad_request, classified, comparison, numbers, shortened};
 use crate::error::{ApiFailure, ModelError};
 use serde_json::Value;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// Classifies a refusal by a server of another family. `cloud_kind` is what AWS puts into a header.
 pub(crate) fn refusal(refusal: &Refusal<'_>, cloud_kind: Option<&str>) -> ModelError {
-    let mut failure = ApiFailure {
-        status: Some(refusal.status),
-        request_id: refusal.request_id.map(str::to_owned),
-        retry_after: wait(
-            refusal.retry_after_ms,
-            refusal.retry_after,
-            SystemTime::now(),
-        ),
-        should_retry: refusal
-            .should_retry
-            .and_then(|text| text.trim().parse().ok()),
-        ..ApiFailure::default()
-    };
+    let mut failure = refusal.failure();
     let body: Value = serde_json::from_slice(refusal.body).unwrap_or_default();
     // Google wraps errors of streams into a list.
     let body = match body {
@@ -46,7 +34,10 @@ pub(crate) fn stream_error(error: &Value) -> ModelError {
     let mut failure = ApiFailure::default();
     fill_foreign(&mut failure, error);
     if failure.message.is_empty() {
-        failure.message = shortened(&error.to_string());
+        failure.message = match error {
+            Value::Null => "the server reported an error without a reason".to_owned(),
+            _ => shortened(&error.to_string()),
+        };
     }
     failure.status = error["code"]
         .as_u64()

@@ -58,7 +58,7 @@ impl Fitting {
             let fitted = request.messages.iter().map(|message| {
                 let made = self
                     .messages
-                    .get(&message.bytes, 0, || without_images(message));
+                    .get(&message.bytes, 0, || without_images(&message));
                 EncodedMessage::clone(&made)
             });
             request.messages = fitted.collect();

@@ -67,6 +67,7 @@ mod fitting;
 pub mod fuzzing;
 mod gemini;
 pub mod key_store;
+mod lenient;
 pub mod provider;
 pub mod providers;
 pub mod recovery;

@@ -1,7 +1,8 @@
 //! Responses as events: decoded from a stream, or made from a whole message.
 
 use crate::classify;
-use crate::error::ModelError;
+use crate::lenient;
+use crate::wire::decoding::Unusable;
 use bytes::Bytes;
 use lathe_net::sse::SseEvent;
 use lathe_protocol::content::{ContentBlock, TextBlock, ThinkingBlock};
@@ -21,14 +22,6 @@ const KNOWN: [&str; 8] = [
     "ping",
     "error",
 ];
-
-/// Why an event can't be used.
-pub(crate) enum Unusable {
-    /// It isn't what it claims to be.
-    Malformed(String),
-    /// It reports trouble.
-    Trouble(ModelError),
-}
 
 /// Reads one event of a stream; `None` for one that this version doesn't know.
 pub(crate) fn read(
@@ -54,19 +47,14 @@ pub(crate) fn read(
                 return Ok(None);
             }
             SecondLook::Unreadable => {
-                return Err(Unusable::Malformed(format!(
-                    "an event can't be read: {error}"
-                )));
+                let whole = lenient::mended(&data).ok_or(error)?;
+                let data = Some(Bytes::from(whole));
+                return read(SseEvent { data, ..event }, request_id);
             }
         },
     };
     if let StreamEvent::Error { error } = &parsed {
-        let id = request_id.map(str::to_owned);
-        return Err(Unusable::Trouble(classify::stream_error(
-            &error.kind,
-            &error.message,
-            id,
-        )));
+        return Err(reported(&error.kind, &error.message, request_id));
     }
     Ok(Some(StreamPiece::new(parsed, data)))
 }
@@ -137,17 +125,32 @@ fn second_look(data: &[u8]) -> SecondLook {
     }
 }
 
+/// An error that the API reports in an answer that began as a success.
+fn reported(kind: &str, message: &str, request_id: Option<&str>) -> Unusable {
+    let request_id = request_id.map(str::to_owned);
+    Unusable::Trouble(classify::stream_error(kind, message, request_id))
+}
+
 /// Reads a whole message, as lenient as a stream is read.
-pub(crate) fn message(data: &[u8]) -> Result<AssistantMessage, serde_json::Error> {
-    serde_json::from_slice(data).or_else(|error| {
-        let mut value: Value = serde_json::from_slice(data)?;
-        // An error, or something else altogether, must not become an empty message.
-        if value.get("type").and_then(Value::as_str) != Some("message") {
-            return Err(error);
-        }
-        complete_message(&mut value);
-        serde_json::from_value(value)
-    })
+pub(crate) fn message(data: &[u8], request_id: Option<&str>) -> Result<AssistantMessage, Unusable> {
+    let unreadable = |error: serde_json::Error| {
+        Unusable::Malformed(format!("the message can't be read: {error}"))
+    };
+    let error = match lenient::parse(data) {
+        Ok(message) => return Ok(message),
+        Err(error) => error,
+    };
+    let mut value: Value = lenient::parse(data).map_err(unreadable)?;
+    if let Some(reason) = value.get("error").filter(|reason| reason.is_object()) {
+        let text = |name: &str| reason[name].as_str().unwrap_or_default();
+        return Err(reported(text("type"), text("message"), request_id));
+    }
+    // Something else altogether must not become an empty message.
+    if value.get("type").and_then(Value::as_str) != Some("message") {
+        return Err(unreadable(error));
+    }
+    complete_message(&mut value);
+    serde_json::from_value(value).map_err(unreadable)
 }
 
 fn complete_message(message: &mut Value) {
@@ -176,7 +179,10 @@ fn complete_block(block: &mut Value) {
             default(fields, "thinking", json!(""));
             default(fields, "signature", json!(""));
         }
-        Some("tool_use") => default(fields, "input", json!({})),
+        Some("tool_use") => {
+            default(fields, "id", json!(""));
+            default(fields, "input", json!({}));
+        }
         _ => {}
     }
 }
@@ -271,6 +277,7 @@ fn taken_apart(block: ContentBlock) -> (ContentBlock, Vec<Delta>) {
 mod tests {
     use super::*;
     use crate::assemble::MessageAssembler;
+    use crate::error::ModelError;
 
     fn event(data: &str) -> Result<Option<StreamPiece>, Unusable> {
         read(
@@ -353,7 +360,7 @@ mod tests {
     fn servers_that_leave_out_the_obvious_are_understood() {
         let events = [
             r#"{"type":"message_start","message":{"type":"message","role":"assistant","usage":null,"content":null}}"#,
-            r#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t","name":"N"}}"#,
+            r#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":null,"name":"N"}}"#,
             r#"{"type":"content_block_stop","index":0}"#,
             r#"{"type":"content_block_start","index":1,"content_block":{"type":"text","text":null}}"#,
             r#"{"type":"content_block_stop","index":1}"#,
@@ -368,11 +375,39 @@ mod tests {
             assembler.feed(&read.event).unwrap();
         }
         assert_eq!(assembler.finish().unwrap().content.len(), 2);
-        let whole =
-            message(br#"{"type":"message","content":[{"type":"tool_use","id":"t","name":"N"}]}"#);
-        assert_eq!(whole.unwrap().content.len(), 1);
-        assert!(message(br#"{"type":"error","error":{}}"#).is_err());
-        assert!(message(b"{}").is_err());
+        let whole = message(
+            br#"{"type":"message","content":[{"type":"tool_use","name":"N"}]}"#,
+            None,
+        );
+        assert_eq!(whole.ok().map(|message| message.content.len()), Some(1));
+        assert!(matches!(message(b"{}", None), Err(Unusable::Malformed(_))));
+        assert!(matches!(message(b"[", None), Err(Unusable::Malformed(_))));
+    }
+
+    #[test]
+    fn half_a_character_in_an_event_does_not_lose_the_answer() {
+        let data = r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a\ud83d"}}"#;
+        let Ok(Some(piece)) = event(data) else {
+            panic!("expected an event")
+        };
+        let text = "a\u{fffd}".to_owned();
+        let delta = Delta::TextDelta { text };
+        assert_eq!(
+            piece.event,
+            StreamEvent::ContentBlockDelta { index: 0, delta }
+        );
+        // What is passed on can be read by others, too.
+        assert!(serde_json::from_slice::<Value>(piece.json()).is_ok());
+    }
+
+    #[test]
+    fn a_whole_answer_that_is_an_error_is_classified_as_one() {
+        let body = br#"{"type":"error","error":{"type":"overloaded_error","message":"busy"}}"#;
+        let Err(Unusable::Trouble(error)) = message(body, Some("req_1")) else {
+            panic!("expected trouble")
+        };
+        assert!(matches!(error, ModelError::Overloaded(_)));
+        assert_eq!(error.request_id(), Some("req_1"));
     }
 
     #[test]

@@ -21,9 +21,9 @@ use crate::classify::{self, Refusal};
 use crate::error::{ApiFailure, ModelError, Origin};
 use crate::provider::{Provider, ResponseStream, Transfer};
 use crate::request::{ModelRequest, StaleThinking};
+use crate::wire::decoding::Unusable;
 use bytes::Bytes;
 use credentials::CredentialSource;
-use events::Unusable;
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream, StreamExt};
 use headers::{Headers, Telling};
@@ -42,8 +42,6 @@ use url::Url;
 const THINKING_BINDING_BETA: &str = "thinking-binding-controls-2026-08-01";
 /// The largest request that the public API takes.
 const MAX_REQUEST_BYTES: u64 = 32 * 1024 * 1024;
-/// The most of an error answer that is read.
-const MAX_ERROR_BYTES: usize = 64 * 1024;
 /// The most of a whole response that is read.
 const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
 
@@ -156,7 +154,7 @@ impl Provider for AnthropicProvider {
             let request_id = header(&response, "request-id").map(str::to_owned);
             let events = match content_kind(&response) {
                 ContentKind::Events => decoded(response, url.clone(), request_id.clone(), telling),
-                ContentKind::Json => whole(response, url.clone(), telling),
+                ContentKind::Json => whole(response, url.clone(), request_id.clone(), telling),
                 ContentKind::Other(kind) => {
                     return Err(ModelError::Protocol {
                         url: transport::shown(url),
@@ -178,7 +176,7 @@ impl Provider for AnthropicProvider {
             let url = &provider.inner.count_tokens;
             let sent = provider.send(url, &body, &model, &betas, Transfer::Whole);
             let (response, _) = sent.await?;
-            let bytes = read_all(response, url, MAX_ERROR_BYTES).await?;
+            let bytes = read_all(response, url, transport::MAX_ERROR_BYTES).await?;
             let value: Option<Value> = serde_json::from_slice(&bytes).ok();
             value
                 .as_ref()
@@ -298,15 +296,7 @@ fn too_large(bytes: u64) -> ModelError {
 async fn refusal(response: Response) -> ModelError {
     let status = response.status().as_u16();
     let headers = response.headers().clone();
-    let mut body = Vec::new();
-    let mut chunks = response.bytes_stream();
-    // What came before the connection broke is good enough for a message.
-    while let Some(Ok(chunk)) = chunks.next().await {
-        body.extend_from_slice(&chunk[..chunk.len().min(MAX_ERROR_BYTES - body.len())]);
-        if body.len() == MAX_ERROR_BYTES {
-            break;
-        }
-    }
+    let body = transport::error_body(response).await;
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     classify::refusal(&Refusal {
         status,
@@ -454,17 +444,22 @@ impl Decoding {
 fn whole(
     response: Response,
     url: Url,
+    request_id: Option<String>,
     telling: Telling,
 ) -> BoxStream<'static, Result<StreamPiece, ModelError>> {
     let events = async move {
         let outcome = async {
             let bytes = read_all(response, &url, MAX_RESPONSE_BYTES).await?;
-            let unreadable = |error: serde_json::Error| ModelError::Protocol {
-                url: transport::shown(&url),
-                message: format!("the message can't be read: {error}"),
+            let message = events::message(&bytes, request_id.as_deref());
+            let unusable = |unusable| match unusable {
+                Unusable::Trouble(error) => error,
+                Unusable::Malformed(message) => ModelError::Protocol {
+                    url: transport::shown(&url),
+                    message,
+                },
             };
-            let message = events::message(&bytes).map_err(unreadable)?;
-            events::from_message(message).map_err(unreadable)
+            let events = message.and_then(|message| Ok(events::from_message(message)?));
+            events.map_err(unusable)
         };
         let items: VecDeque<Result<StreamPiece, ModelError>> = match outcome.await {
             Ok(events) => events.into_iter().map(Ok).collect(),

@@ -2,10 +2,27 @@
 
 use super::config::AnthropicConfig;
 use crate::error::{ModelError, NetworkTrouble};
+use futures::StreamExt as _;
 use lathe_net::{ClientOptions, Reach};
-use reqwest::Client;
+use reqwest::{Client, Response};
 use std::error::Error as StdError;
 use url::Url;
+
+/// The most of an error answer that is read.
+pub(crate) const MAX_ERROR_BYTES: usize = 64 * 1024;
+
+/// The beginning of an error answer. What came before the connection broke is good enough for a message.
+pub(crate) async fn error_body(response: Response) -> Vec<u8> {
+    let mut body = Vec::new();
+    let mut chunks = response.bytes_stream();
+    while let Some(Ok(chunk)) = chunks.next().await {
+        body.extend_from_slice(&chunk[..chunk.len().min(MAX_ERROR_BYTES - body.len())]);
+        if body.len() == MAX_ERROR_BYTES {
+            break;
+        }
+    }
+    body
+}
 
 /// The address of an endpoint below the configured base.
 pub(crate) fn endpoint(base: &str, path: &str) -> Result<Url, ModelError> {

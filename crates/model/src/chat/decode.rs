@@ -4,6 +4,7 @@ use super::Learned;
 use super::encode::SIGNATURE;
 use crate::classify_foreign;
 use crate::error::ModelError;
+use crate::lenient;
 use crate::wire::calls::{CallCollector, CallIds, CallPiece};
 use crate::wire::decoding::{Decode, Unusable, broken};
 use crate::wire::emit::Emitter;
@@ -135,6 +136,10 @@ impl ChatDecoder {
     fn chunk(&mut self, chunk: &Value, out: &mut Emitter) -> Result<(), Unusable> {
         if let Some(error) = chunk.get("error").filter(|error| !error.is_null()) {
             return Err(Unusable::Trouble(classify_foreign::stream_error(error)));
+        }
+        // The errors of vLLM are not in a field of their own.
+        if chunk["object"] == "error" {
+            return Err(Unusable::Trouble(classify_foreign::stream_error(chunk)));
         }
         out.start(chunk["id"].as_str().unwrap_or_default());
         self.take_usage(&chunk["usage"]);
@@ -378,7 +383,7 @@ impl Decode for ChatDecoder {
         if name != b"error" && self.quick(trimmed, out) {
             return Ok(());
         }
-        let value: Value = match serde_json::from_slice(trimmed) {
+        let value: Value = match lenient::parse(trimmed) {
             Ok(value) => value,
             Err(_) if name == b"error" => {
                 let text = String::from_utf8_lossy(trimmed).into_owned();
@@ -414,13 +419,26 @@ impl Decode for ChatDecoder {
             }
             return self.finish(out);
         };
-        if value.get("error").is_none_or(Value::is_null) && value.get("choices").is_none() {
+        let is_error = |value: &Value| {
+            value.get("error").is_some_and(|error| !error.is_null()) || value["object"] == "error"
+        };
+        if !is_error(value) && value.get("choices").is_none() {
+            if ["message", "detail"]
+                .iter()
+                .any(|name| value[name].is_string())
+            {
+                return Err(Unusable::Trouble(classify_foreign::stream_error(value)));
+            }
             return Err(Unusable::Malformed(
                 "the answer has no `choices`".to_owned(),
             ));
         }
         self.chunk(value, out)?;
         self.finish(out)
+    }
+
+    fn is_complete(&self) -> bool {
+        self.finish.is_some() || self.said_done
     }
 
     fn end(&mut self, out: &mut Emitter) -> Result<(), Unusable> {

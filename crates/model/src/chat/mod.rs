@@ -107,9 +107,9 @@ impl Chat {
         let mut after_result = false;
         let last = request.messages.len().saturating_sub(1);
         for (number, message) in request.messages.iter().enumerate() {
-            let encoded = self
-                .messages
-                .get(&message.bytes, variant, || encode::message(message, wanted));
+            let encoded = self.messages.get(&message.bytes, variant, || {
+                encode::message(&message, wanted)
+            });
             if encoded.bytes.is_empty() {
                 continue;
             }

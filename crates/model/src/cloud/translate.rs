@@ -2,7 +2,7 @@
 
 use super::aws_sign::encoded;
 use super::frames::FrameDecoder;
-use crate::anthropic::events::{self, Unusable as EventTrouble};
+use crate::anthropic::events;
 use crate::body::{Purpose, RequestBody};
 use crate::classify_foreign;
 use crate::error::ModelError;
@@ -113,15 +113,10 @@ impl CloudDecoder {
             id: None,
             retry: None,
         };
-        match events::read(event, None) {
-            Ok(Some(piece)) => {
-                out.pass(piece);
-                Ok(())
-            }
-            Ok(None) => Ok(()),
-            Err(EventTrouble::Malformed(message)) => Err(Unusable::Malformed(message)),
-            Err(EventTrouble::Trouble(error)) => Err(Unusable::Trouble(error)),
+        if let Some(piece) = events::read(event, None)? {
+            out.pass(piece);
         }
+        Ok(())
     }
 }
 
@@ -136,7 +131,7 @@ impl Decode for CloudDecoder {
         {
             return Err(Unusable::Trouble(classify_foreign::stream_error(error)));
         }
-        let message = events::message(body)?;
+        let message = events::message(body, None)?;
         for piece in events::from_message(message)? {
             out.pass(piece);
         }

@@ -3,8 +3,9 @@
 use super::SIGNATURE;
 use crate::classify_foreign;
 use crate::error::ModelError;
+use crate::lenient;
 use crate::search::results_block;
-use crate::wire::calls::{CallIds, meant};
+use crate::wire::calls::{CallIds, meant, repaired};
 use crate::wire::decoding::{Decode, Unusable, broken};
 use crate::wire::emit::Emitter;
 use lathe_protocol::content::FOLLOWS_WORDS;
@@ -155,8 +156,11 @@ impl GeminiDecoder {
             let id = self.ids.unique(call["id"].as_str().unwrap_or_default());
             let name = self.tool(call["name"].as_str().unwrap_or_default());
             out.call(&id, &name);
-            let input = call.get("args").filter(|args| args.is_object());
-            out.arguments(&input.map_or_else(|| "{}".to_owned(), Value::to_string));
+            let arguments = call["args"].to_string();
+            out.arguments(&match call["args"] {
+                Value::Object(_) => arguments,
+                _ => repaired(&arguments),
+            });
             out.close();
             return;
         }
@@ -270,14 +274,14 @@ impl Decode for GeminiDecoder {
         if self.quick(trimmed, out) {
             return Ok(());
         }
-        match serde_json::from_slice(trimmed)? {
+        match lenient::parse(trimmed)? {
             Value::Array(chunks) => chunks.iter().try_for_each(|chunk| self.chunk(chunk, out)),
             chunk => self.chunk(&chunk, out),
         }
     }
 
     fn whole(&mut self, body: &[u8], out: &mut Emitter) -> Result<(), Unusable> {
-        let value: Value = serde_json::from_slice(body)?;
+        let value: Value = lenient::parse(body)?;
         let chunks = match value {
             Value::Array(chunks) => chunks,
             one => vec![one],

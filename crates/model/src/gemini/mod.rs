@@ -87,7 +87,7 @@ impl Translator for Gemini {
             // The names of calls are in the message before: the same one every time.
             let named = Arc::clone(&calls);
             let encoded = self.messages.get(&message.bytes, variant, || {
-                encode::message(message, wanted, &named.calls)
+                encode::message(&message, wanted, &named.calls)
             });
             if !encoded.calls.is_empty() {
                 calls = Arc::clone(&encoded);

@@ -4,6 +4,7 @@ use super::SIGNATURE;
 use crate::chat::usage;
 use crate::classify_foreign;
 use crate::error::ModelError;
+use crate::lenient;
 use crate::search::results_block;
 use crate::wire::calls::{CallCollector, CallIds, CallPiece};
 use crate::wire::decoding::{Decode, Unusable, broken};
@@ -297,7 +298,7 @@ impl Decode for ResponsesDecoder {
         if self.quick(trimmed, out) {
             return Ok(());
         }
-        let event: Value = serde_json::from_slice(trimmed)?;
+        let event: Value = lenient::parse(trimmed)?;
         let place = self.place(&event);
         let delta = event["delta"].as_str().unwrap_or_default();
         let kind = event["type"].as_str().unwrap_or_default();
@@ -338,7 +339,7 @@ impl Decode for ResponsesDecoder {
     }
 
     fn whole(&mut self, body: &[u8], out: &mut Emitter) -> Result<(), Unusable> {
-        let response: Value = serde_json::from_slice(body)?;
+        let response: Value = lenient::parse(body)?;
         if let Some(error) = response.get("error").filter(|error| !error.is_null()) {
             return Err(Unusable::Trouble(classify_foreign::stream_error(error)));
         }

@@ -80,9 +80,9 @@ fn reasons(request: &ModelRequest, facts: &ModelFacts) -> bool {
 
 /// The same for all requests of a conversation.
 fn cache_key(request: &ModelRequest) -> String {
-    let first = request.messages.get(0).map(|message| &message.bytes[..]);
+    let first = request.messages.get(0).map(|message| message.bytes);
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    for byte in request.system.iter().chain(first.unwrap_or_default()) {
+    for byte in request.system.iter().chain(&first.unwrap_or_default()) {
         hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     }
     format!("lathe-{hash:016x}")

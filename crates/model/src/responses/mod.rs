@@ -67,9 +67,9 @@ impl Translator for Responses {
         parts.push(Bytes::from_static(b",\"input\":["));
         let before = parts.len();
         for message in request.messages.iter() {
-            let encoded = self
-                .messages
-                .get(&message.bytes, variant, || encode::message(message, images));
+            let encoded = self.messages.get(&message.bytes, variant, || {
+                encode::message(&message, images)
+            });
             if encoded.is_empty() {
                 continue;
             }

@@ -117,10 +117,6 @@ impl Router {
     /// # Errors
     /// When not; the message names the variable or the setting.
     pub fn check(&self, model: &str) -> Result<(), ModelError> {
-        let providers = self.shared.catalog.providers();
-        if self.default.is_none() && providers.located(model).provider == ANTHROPIC {
-            providers.known(model)?;
-        }
         self.located(model).map(|_| ())
     }
 
@@ -139,10 +135,11 @@ impl Router {
         let providers = self.shared.catalog.providers();
         let reference = providers.located(model);
         let name = providers.name_of(model).map(str::to_owned);
-        if reference.provider == ANTHROPIC
-            && let Some(provider) = &self.default
-        {
-            return Ok((Arc::clone(provider), name));
+        if reference.provider == ANTHROPIC {
+            if let Some(provider) = &self.default {
+                return Ok((Arc::clone(provider), name));
+            }
+            providers.known(model)?;
         }
         let made = self.shared.made.lock().get(reference.provider).cloned();
         let provider = match made {

@@ -58,7 +58,7 @@ impl Prompts {
             .messages
             .iter()
             .map(|message| {
-                let made = self.messages.get(&message.bytes, 0, || in_words(message));
+                let made = self.messages.get(&message.bytes, 0, || in_words(&message));
                 EncodedMessage::clone(&made)
             })
             .collect();

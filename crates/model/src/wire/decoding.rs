@@ -43,6 +43,11 @@ pub(crate) trait Decode: Send + Sync {
     /// The stream is over. What is missing is an error.
     fn end(&mut self, out: &mut Emitter) -> Result<(), Unusable>;
 
+    /// Whether the response said that it is complete, so that nothing is missing even if its last line was cut.
+    fn is_complete(&self) -> bool {
+        true
+    }
+
     /// The kind of answer to ask for.
     fn accepts(&self) -> &'static str {
         "text/event-stream"
@@ -236,13 +241,18 @@ impl Decoding {
                 )));
             }
             Shape::Events | Shape::Unknown(_) => {
-                if let Some(data) = self.sse.finish().and_then(|event| event.data) {
+                let mut cut = self.sse.is_within_line();
+                let rest = self.sse.finish().and_then(|event| event.data);
+                if let Some(data) = rest.filter(|data| !data.trim_ascii().is_empty()) {
                     // An event that the end of the stream cut off is no event.
-                    if let Err(Unusable::Trouble(error)) =
-                        self.decoder.event(b"", &data, &mut self.emitter)
-                    {
-                        return Err(Unusable::Trouble(error));
-                    }
+                    cut = match self.decoder.event(b"", &data, &mut self.emitter) {
+                        Ok(()) => false,
+                        Err(Unusable::Malformed(_)) => true,
+                        Err(trouble) => return Err(trouble),
+                    };
+                }
+                if cut && !self.decoder.is_complete() {
+                    return Err(broken());
                 }
             }
         }

@@ -24,7 +24,7 @@ use authorize::Authorizer;
 use bytes::Bytes;
 use decoding::Decode;
 use futures::future::BoxFuture;
-use futures::stream::{self, StreamExt};
+use futures::stream;
 use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, USER_AGENT};
 use http::{HeaderValue, Method};
 use lathe_net::{ClientOptions, Network, Reach};
@@ -35,8 +35,6 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 use url::Url;
 
-/// The most of an error answer that is read.
-const MAX_ERROR_BYTES: usize = 64 * 1024;
 /// How often a request is sent again in another dialect.
 const MOST_LESSONS: usize = 6;
 
@@ -299,14 +297,7 @@ fn base_url(provider: &str, base: &str, endpoint: &str) -> Result<Url, ModelErro
 async fn refusal(response: Response) -> ModelError {
     let status = response.status().as_u16();
     let headers = response.headers().clone();
-    let mut body = Vec::new();
-    let mut chunks = response.bytes_stream();
-    while let Some(Ok(chunk)) = chunks.next().await {
-        body.extend_from_slice(&chunk[..chunk.len().min(MAX_ERROR_BYTES - body.len())]);
-        if body.len() == MAX_ERROR_BYTES {
-            break;
-        }
-    }
+    let body = transport::error_body(response).await;
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     classify_foreign::refusal(
         &Refusal {
@@ -325,7 +316,7 @@ async fn refusal(response: Response) -> ModelError {
 
 /// A number for a request, the same for its repetitions.
 fn identity(request: &ModelRequest) -> u64 {
-    let last = request.messages.last().map(|message| &message.bytes);
+    let last = request.messages.last().map(|message| message.bytes);
     let count = request.messages.len();
     BuildHasherDefault::<DefaultHasher>::default().hash_one((&request.model, count, last))
 }
