@@ -1,6 +1,6 @@
 //! Facts about a session, and why it can't be reached.
 
-use lathe_protocol::ids::SessionId;
+use lathe_protocol::ids::{RecordId, SessionId};
 use lathe_wire::{ClaimError, FolderError};
 use std::io;
 use std::path::PathBuf;
@@ -28,4 +28,6 @@ pub struct Facts {
     pub title: Option<String>,
     /// Its working folder.
     pub folder: PathBuf,
+    /// The prompts that it has and that wait to be accepted.
+    pub waiting: Vec<RecordId>,
 }

@@ -5,22 +5,21 @@ use crate::mirror::Mirror;
 use crate::outbox::{Line, Outbox};
 use crate::past::{self, Past};
 use crate::ring::{Begun, OpRing, Ring};
+use crate::state::{Awaited, Client, State, now_ms};
 use lathe_engine::{ObserveOptions, Observer};
-use lathe_process::{Console, TerminalSize};
-use lathe_protocol::event::{Event, SessionState};
+use lathe_process::Console;
+use lathe_protocol::event::Event;
 use lathe_protocol::ids::{RecordId, RequestId, SessionId};
 use lathe_protocol::record::MessageRecord;
 use lathe_settings::Environment;
-use lathe_wire::frame::event_line;
 use lathe_wire::peer::Standing;
 use lathe_wire::{
     ClaimError, ClientInfo, ClientKind, Folder, Hello, HostFrame, HostId, HostInfo, Nak, NakCode,
-    OpId, QueuedPrompt, Registration, Size, WireOp,
+    OpId, QueuedPrompt, Size, WireOp,
 };
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::{Notify, mpsc};
 
 /// How many clients there may be.
@@ -76,7 +75,11 @@ impl Done {
 
     /// It is done when the prompt is in the transcript, and was not if the session has nothing to do before.
     pub fn when_accepted(self, prompt: RecordId) {
-        self.hub.shared.state.lock().awaited.insert(prompt, self.id);
+        let awaited = Awaited {
+            op: self.id,
+            may_end: false,
+        };
+        self.hub.shared.state.lock().awaited.insert(prompt, awaited);
     }
 
     /// The question was not open any more: says who answered it, once that is known.
@@ -88,39 +91,6 @@ impl Done {
         }
         state.answer_late(question, self.id);
     }
-}
-
-struct Client {
-    info: ClientInfo,
-    outbox: Arc<Outbox>,
-    /// The size of a terminal.
-    size: Option<Size>,
-    /// The session that another session is, whatever it says about itself.
-    sender: Option<(SessionId, Option<String>)>,
-}
-
-struct State {
-    mirror: Mirror,
-    /// Which session of this process the mirror is of.
-    generation: u64,
-    /// The session that is being opened.
-    next: Option<(u64, Mirror)>,
-    /// `None` until the first client: nobody can come back for events.
-    ring: Option<Ring>,
-    clients: BTreeMap<u64, Client>,
-    last_client: u64,
-    ops: OpRing,
-    /// Prompts whose operation is answered when they are accepted.
-    awaited: HashMap<RecordId, OpId>,
-    /// Answers that came too late, until it is known who was first.
-    late: Vec<(RequestId, OpId)>,
-    /// Prompts that the session has, and must not take twice.
-    prompts: HashSet<RecordId>,
-    info: Option<HostInfo>,
-    registration: Option<Arc<Registration>>,
-    console: Option<Arc<Console>>,
-    /// The terminal that typed last.
-    typed_last: Option<u64>,
 }
 
 pub(crate) struct Shared {
@@ -141,11 +111,6 @@ impl std::fmt::Debug for Hub {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Hub").finish_non_exhaustive()
     }
-}
-
-fn now_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
 }
 
 impl Hub {
@@ -236,12 +201,13 @@ impl Hub {
         state.mirror.session_id = Some(facts.session_id);
         state.mirror.title.clone_from(&facts.title);
         state.mirror.resume(records);
+        state.refuse_awaited(|_| true, "another session took the place of this one");
         state.prompts = records
             .iter()
             .filter(|record| record.is_prompt())
             .map(|record| record.uuid)
+            .chain(facts.waiting.iter().copied())
             .collect();
-        state.awaited.clear();
         let ring = state.ring.is_some().then(|| Ring::after(state.mirror.seq));
         state.ring = ring;
         let id = state.registration.as_ref().map(|it| it.id().clone());
@@ -587,173 +553,6 @@ impl Hub {
 
     fn answered(&self, id: OpId, answer: &HostFrame) {
         self.shared.state.lock().answered(id, answer);
-    }
-}
-
-impl State {
-    fn event(&mut self, event: &Event) {
-        self.mirror.apply(event);
-        if self.ring.is_none() {
-            self.mirror.seq += 1;
-        } else {
-            for frame in self.mirror.frames(event) {
-                self.frame(&frame);
-            }
-        }
-        match event {
-            Event::PromptAccepted { record } => {
-                self.prompts.insert(record.uuid);
-                if let Some(op) = self.awaited.remove(&record.uuid) {
-                    self.answered(op, &HostFrame::Ack(op));
-                }
-            }
-            Event::StateChanged(SessionState::Idle) => {
-                for (prompt, id) in std::mem::take(&mut self.awaited) {
-                    self.prompts.remove(&prompt);
-                    let nak = Nak {
-                        id,
-                        why: "the prompt was not accepted; a hook may have stopped it".to_owned(),
-                        code: NakCode::Refused,
-                        by: None,
-                        reply: None,
-                    };
-                    self.answered(id, &HostFrame::Nak(Box::new(nak)));
-                }
-            }
-            Event::PermissionResolved { request_id, .. }
-            | Event::ElicitationResolved { request_id, .. } => {
-                let (now, later) = std::mem::take(&mut self.late)
-                    .into_iter()
-                    .partition(|(question, _)| question == request_id);
-                self.late = later;
-                for (question, op) in now {
-                    self.answer_late(&question, op);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// Sends a frame to everyone, under the next number.
-    fn frame(&mut self, frame: &[u8]) {
-        self.mirror.seq += 1;
-        let Some(ring) = &mut self.ring else {
-            return;
-        };
-        let line: Line = event_line(self.mirror.seq, frame).into();
-        ring.push(self.mirror.seq, line.clone());
-        for client in self.clients.values() {
-            if client.size.is_none() && client.info.kind != ClientKind::Session {
-                client.outbox.push(&line);
-            }
-        }
-    }
-
-    fn send_to(&self, number: u64, answer: Line) {
-        if let Some(client) = self.clients.get(&number) {
-            client.outbox.answer(answer);
-        }
-    }
-
-    fn answered(&mut self, id: OpId, answer: &HostFrame) {
-        let line: Line = answer.to_line().into();
-        for number in self.ops.end(id, &line) {
-            self.send_to(number, line.clone());
-        }
-    }
-
-    /// Answers somebody who wanted to answer a question that is closed.
-    fn answer_late(&mut self, question: &RequestId, id: OpId) {
-        let closed = self.mirror.closed(question).cloned();
-        let nak = match closed {
-            None => Nak {
-                id,
-                why: "there is no such question".to_owned(),
-                code: NakCode::Unknown,
-                by: None,
-                reply: None,
-            },
-            Some(closed) => match closed.by {
-                Some(by) => Nak {
-                    id,
-                    why: format!("{by} answered first"),
-                    code: NakCode::Answered,
-                    by: Some(by),
-                    reply: closed.reply,
-                },
-                None => Nak {
-                    id,
-                    why: "the question was withdrawn".to_owned(),
-                    code: NakCode::Withdrawn,
-                    by: None,
-                    reply: None,
-                },
-            },
-        };
-        self.answered(id, &HostFrame::Nak(Box::new(nak)));
-    }
-
-    /// Sends a client what it has not seen: events if they are all there, else a snapshot.
-    fn catch_up(&mut self, number: u64, hello: &Hello) {
-        let after = hello.after.as_ref();
-        let missed = after
-            .filter(|after| after.epoch == self.mirror.epoch)
-            .and_then(|after| self.ring.as_ref()?.since(after.seq));
-        let (Some(mut lines), Some(client)) = (missed, self.clients.get(&number)) else {
-            self.start_over(number);
-            return;
-        };
-        lines.push(HostFrame::Beat(self.mirror.seq).to_line().into());
-        client.outbox.start_over(lines);
-    }
-
-    /// Begins again with a snapshot. Returns whether it is a terminal, which the face draws for.
-    fn start_over(&mut self, number: u64) -> bool {
-        let clients = self.clients.values().map(|it| it.info.clone()).collect();
-        let Some(client) = self.clients.get(&number) else {
-            return false;
-        };
-        if client.size.is_some() {
-            client.outbox.start_over(Vec::new());
-            return true;
-        }
-        if client.info.kind != ClientKind::Session {
-            let snapshot = self.mirror.snapshot(clients);
-            let beat = HostFrame::Beat(snapshot.seq).to_line().into();
-            let snapshot = HostFrame::Snapshot(Box::new(snapshot)).to_line().into();
-            client.outbox.start_over(vec![snapshot, beat]);
-        }
-        false
-    }
-
-    /// Gives the console the size that fits every attached terminal: the smallest.
-    fn fit_console(&mut self) {
-        let sizes = || self.clients.values().filter_map(|client| client.size);
-        let columns = sizes().map(|size| size.columns).min();
-        let rows = sizes().map(|size| size.rows).min();
-        if let (Some(console), Some(columns), Some(rows)) = (&self.console, columns, rows) {
-            let size = TerminalSize {
-                columns: columns.max(1),
-                rows: rows.max(1),
-            };
-            if let Err(error) = console.resize(size) {
-                tracing::warn!(%error, "the console was not resized");
-            }
-        }
-    }
-
-    /// The description of the host as it is now.
-    fn described(&mut self) -> Option<HostInfo> {
-        let (state, clients) = (self.mirror.state(), self.clients.len());
-        let info = self.info.as_mut()?;
-        if info.state != state {
-            info.changed_ms = now_ms();
-        }
-        info.state = state;
-        info.clients = clients;
-        info.failed = self.mirror.failed;
-        info.activity.clone_from(&self.mirror.activity);
-        Some(info.clone())
     }
 }
 

@@ -10,6 +10,7 @@
 //! | `mirror` | the state of a session as its events tell it, and the frames of events |
 //! | `ring` | the last events, and the last operations |
 //! | `outbox` | the lines that wait for one client |
+//! | `state` | the mirror, the clients and the operations that wait |
 //! | `hub` | all of it together; requests to the face |
 //! | `serve` | connections: who may connect, hello, reading and writing |
 //! | [`past`] | background sessions that are over |
@@ -24,6 +25,7 @@ mod outbox;
 pub mod past;
 mod ring;
 mod serve;
+mod state;
 
 pub use facts::{Facts, HubError};
 pub use hub::{Done, Hub, Request};

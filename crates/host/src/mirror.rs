@@ -1,10 +1,10 @@
 //! The state of a session as its events tell it: what a snapshot shows, and the frames of the events.
 
 use indexmap::IndexMap;
-use lathe_protocol::event::{Event, SessionInit, SessionState, TaskNotice};
+use lathe_protocol::event::{Event, SessionInit, SessionState, TaskNotice, TerminalReason};
 use lathe_protocol::frame::{FrameOptions, SessionStateFrames, frames_of, stream_frame};
 use lathe_protocol::ids::{RequestId, SessionId, TaskId, ToolUseId};
-use lathe_protocol::record::MessageRecord;
+use lathe_protocol::record::{LOCAL_COMMAND, MessageRecord};
 use lathe_protocol::stream::{Delta, StreamEvent};
 use lathe_wire::{ClientInfo, HostState, QueuedPrompt, Snapshot};
 use serde_json::{Value, json};
@@ -193,7 +193,7 @@ impl Mirror {
             }
             Event::Task(notice) => self.task(notice),
             Event::TurnFinished(result) => {
-                self.failed = result.is_error;
+                self.failed = result.is_error && !is_interrupted(result.terminal_reason);
                 self.partial.clear();
                 let text = if result.text.is_empty() {
                     result.errors.join(" ")
@@ -307,6 +307,9 @@ impl Mirror {
             Event::PermissionResolved { request_id, .. }
             | Event::ElicitationResolved { request_id, .. } => resolved(request_id),
             Event::PromptAccepted { record } if record.is_meta => Vec::new(),
+            Event::Record { record, .. } if is_local_command(record) => {
+                vec![local_command_frame(record, id)]
+            }
             _ => frames_of(event, id, FRAMES),
         };
         frames
@@ -330,7 +333,12 @@ impl Mirror {
                     parent_tool_use_id: shown.parent.clone(),
                 }
             };
-            let Some(frame) = frames_of(&event, self.id(), FRAMES).into_iter().next() else {
+            let frame = if is_local_command(&shown.record) {
+                Some(local_command_frame(&shown.record, self.id()))
+            } else {
+                frames_of(&event, self.id(), FRAMES).into_iter().next()
+            };
+            let Some(frame) = frame else {
                 continue;
             };
             bytes += frame.to_string().len();
@@ -359,6 +367,26 @@ impl Mirror {
             clients,
         }
     }
+}
+
+/// Whether somebody stopped a turn, which is no failure.
+fn is_interrupted(reason: TerminalReason) -> bool {
+    matches!(
+        reason,
+        TerminalReason::AbortedStreaming | TerminalReason::AbortedTools
+    )
+}
+
+/// Whether a record is a command that was answered without the model, or its answer.
+fn is_local_command(record: &MessageRecord) -> bool {
+    record.subtype.as_deref() == Some(LOCAL_COMMAND)
+}
+
+fn local_command_frame(record: &MessageRecord, session: SessionId) -> Value {
+    json!({
+        "type": "system", "subtype": LOCAL_COMMAND, "content": record.content, "uuid": record.uuid,
+        "session_id": session, "timestamp": record.timestamp,
+    })
 }
 
 fn to_value(value: &impl serde::Serialize) -> Value {

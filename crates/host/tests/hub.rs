@@ -7,7 +7,9 @@
 
 use lathe_engine::ObserveOptions;
 use lathe_host::{Facts, Hub, Request};
-use lathe_protocol::event::{Event, NoticeLevel, SessionState};
+use lathe_protocol::event::{
+    Event, NoticeLevel, SessionState, TerminalReason, TurnResult, TurnTimes,
+};
 use lathe_protocol::ids::{RequestId, SessionId, ToolUseId};
 use lathe_protocol::permission::{PermissionReply, PermissionRequest};
 use lathe_settings::{Environment, Settings};
@@ -42,6 +44,7 @@ fn facts(session: SessionId) -> Facts {
         session_id: session,
         title: Some("release".to_owned()),
         folder: "/work".into(),
+        waiting: Vec::new(),
     }
 }
 
@@ -95,18 +98,12 @@ fn observer(hub: &Hub, environment: &mut Environment) -> Arc<dyn Fn(&Event) + Se
 fn question(id: &str) -> Event {
     Event::PermissionRequested(Arc::new(PermissionRequest {
         request_id: RequestId::from(id),
-        tool_name: "Bash".into(),
-        input: serde_json::json!({"command": "make"}),
-        tool_use_id: ToolUseId::from("t"),
-        permission_suggestions: Vec::new(),
-        blocked_path: None,
-        decision_reason: None,
-        decision_reason_type: None,
-        display_name: None,
         title: Some("Run make".to_owned()),
-        description: None,
-        agent_id: None,
-        agent: None,
+        ..PermissionRequest::new(
+            "Bash",
+            serde_json::json!({"command": "make"}),
+            ToolUseId::from("t"),
+        )
     }))
 }
 
@@ -246,6 +243,15 @@ async fn a_client_that_comes_back_gets_what_it_missed_or_a_snapshot() {
     for number in 101..=10_100 {
         host.notice(&format!("event-{number}"));
     }
+    // However far behind: a snapshot of bounded size, and a beat that says that this is all.
+    let mut hello = Hello::new("raw", ClientKind::Cli);
+    hello.after = Some(at.clone());
+    let mut raw = host.connect(hello).await;
+    let first = raw.next().await.unwrap().unwrap();
+    assert!(matches!(first, HostFrame::Snapshot(_)), "{first:?}");
+    assert!(first.to_line().len() < 4 * 1024 * 1024);
+    let second = raw.next().await.unwrap().unwrap();
+    assert!(matches!(second, HostFrame::Beat(_)), "{second:?}");
     let mut behind = host.follow(Some(at.clone()));
     let snapshot = current(&mut behind).await;
     assert_eq!(snapshot.map(|it| it.session_id), Some(host.session));
@@ -319,6 +325,53 @@ async fn an_operation_is_done_once_however_often_it_is_sent() {
         uuid: Some(lathe_protocol::ids::RecordId(id)),
     };
     other.request(again).await.unwrap();
+    while let Ok(request) = host.requests.try_recv() {
+        assert!(matches!(request, Request::Clients), "{request:?}");
+    }
+}
+
+/// The end of the turn before may be told after a prompt came: that says nothing about the prompt.
+#[tokio::test]
+async fn a_prompt_is_refused_only_when_its_own_turn_ended_without_it() {
+    let mut host = Host::new();
+    let client = host.connect(Hello::new("board", ClientKind::Cli)).await;
+    let sender = client.sender();
+    let prompt = WireOp::Prompt {
+        content: "go on".into(),
+        uuid: None,
+    };
+    let mut asking = lathe_spawn::task(async move { sender.request(prompt).await });
+    loop {
+        if let Some(Request::Op { id, done, .. }) = host.requests.recv().await {
+            done.when_accepted(lathe_protocol::ids::RecordId(id));
+            break;
+        }
+    }
+    let state = |state| (host.send)(&Event::StateChanged(state));
+    state(SessionState::Idle);
+    state(SessionState::Running);
+    tokio::task::yield_now().await;
+    assert!(!asking.is_finished(), "{:?}", (&mut asking).await);
+    state(SessionState::Idle);
+    match asking.await.unwrap() {
+        Err(OpError::Refused(nak)) => assert!(nak.why.contains("not accepted"), "{nak:?}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_prompt_that_the_session_kept_is_not_taken_again() {
+    let mut host = Host::new();
+    let uuid = lathe_protocol::ids::RecordId::random();
+    let mut facts = facts(host.session);
+    facts.waiting.push(uuid);
+    host.hub.opened(&facts, &[]);
+    let client = host.connect(Hello::new("board", ClientKind::Cli)).await;
+    let prompt = WireOp::Prompt {
+        content: "go on".into(),
+        uuid: Some(uuid),
+    };
+    client.request(prompt).await.unwrap();
     while let Ok(request) = host.requests.try_recv() {
         assert!(matches!(request, Request::Clients), "{request:?}");
     }
@@ -463,5 +516,41 @@ async fn the_list_shows_the_state_and_the_end_is_told() {
     // A description that is being written keeps the files for a moment.
     while !host.folder.hosts().unwrap().is_empty() {
         tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_turn_that_somebody_stopped_is_listed_as_done_and_not_as_failed() {
+    let host = Host::new();
+    for (reason, failed) in [
+        (TerminalReason::ApiError, true),
+        (TerminalReason::AbortedTools, false),
+        (TerminalReason::InternalError, true),
+        (TerminalReason::AbortedStreaming, false),
+    ] {
+        (host.send)(&Event::TurnFinished(Arc::new(TurnResult {
+            session_id: host.session,
+            terminal_reason: reason,
+            is_error: true,
+            text: String::new(),
+            errors: Vec::new(),
+            stop_reason: None,
+            num_turns: 1,
+            duration: std::time::Duration::ZERO,
+            duration_api: std::time::Duration::ZERO,
+            usage: lathe_protocol::usage::Usage::default(),
+            total_cost_usd: 0.0,
+            model_usage: Default::default(),
+            permission_denials: Vec::new(),
+            api_error_status: None,
+            structured_output: None,
+            deferred_tool_use: None,
+            origin: None,
+            times: TurnTimes::default(),
+        })));
+        // The description is written a moment later.
+        while host.folder.read(&host.id).map(|it| it.failed) != Some(failed) {
+            tokio::task::yield_now().await;
+        }
     }
 }

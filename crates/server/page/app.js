@@ -271,11 +271,26 @@ class Session {
         if (event.subtype === 'queue') queue(event.queue || []);
         else if (event.subtype === 'init') { if (event.model) $('model').value = event.model; mode(event.permissionMode); }
         else if (event.subtype === 'status' && event.permissionMode) mode(event.permissionMode);
-        else if (event.subtype === 'task_started') { this.agents.set(event.task_id, event.description || event.task_type || 'task'); drawAgents(); }
-        else if (/^task_(notification|completed|ended)$/.test(event.subtype)) { this.agents.delete(event.task_id); drawAgents(); }
+        else if (event.subtype === 'task_started') { this.agents.set(event.task_id, { name: event.description || event.task_type || 'task', parent: event.parent_task_id, phase: event.phase, state: 'running' }); drawAgents(); }
+        else if (event.subtype === 'task_progress') this.used(event);
+        else if (/^task_(notification|completed|ended)$/.test(event.subtype)) this.over(event);
         else if (event.subtype === 'compact_boundary') add(el('div', { class: 'turn note' }, 'The conversation was compacted.'));
     }
     bottom();
+  }
+  used(event) {
+    const task = this.agents.get(event.task_id);
+    if (task && event.usage) { task.tokens = event.usage.total_tokens; drawAgents(); }
+  }
+  // Agents of a workflow stay in its tree until the run is over.
+  over(event) {
+    const task = this.agents.get(event.task_id);
+    if (task && this.agents.has(task.parent)) { task.state = clean(event.status || 'completed'); task.tokens = event.usage?.total_tokens ?? task.tokens; }
+    else {
+      this.agents.delete(event.task_id);
+      for (const [id, child] of this.agents) if (child.parent === event.task_id) this.agents.delete(id);
+    }
+    drawAgents();
   }
   drop() { if (this.partial) { cancelAnimationFrame(this.partial.wait); this.partial.node.remove(); this.partial = null; } }
   message(event) {
@@ -386,9 +401,19 @@ function todos(list) {
   $('todos').replaceChildren(el('ul', {}, ...(list || []).map(todo => el('li', { class: clean(todo.status) }, `${{ completed: '✓', in_progress: '▸' }[todo.status] || '○'} ${clean(todo.content)}`))));
 }
 function drawAgents() {
-  const list = current ? [...current.agents.values()] : [];
-  $('agents').hidden = !list.length;
-  $('agents').replaceChildren(el('ul', {}, ...list.map(name => el('li', {}, '⟳ ' + short(name, 100)))));
+  const all = current ? current.agents : new Map();
+  const line = task => el('li', { class: 'task ' + task.state }, `${{ running: '⟳', completed: '✓' }[task.state] || '✗'} ${short(task.name, 100)}${task.tokens ? ` · ${task.tokens} tokens` : ''}`);
+  const tree = id => {
+    const own = [...all].filter(([, task]) => (all.has(task.parent) ? task.parent : undefined) === id);
+    const phases = new Map();
+    for (const entry of own) { const phase = id === undefined ? undefined : entry[1].phase; phases.set(phase, [...(phases.get(phase) || []), entry]); }
+    return el('ul', {}, ...[...phases].flatMap(([phase, tasks]) => {
+      const lines = tasks.flatMap(([key, task]) => [line(task), ...(own.length && [...all.values()].some(child => child.parent === key) ? [el('li', {}, tree(key))] : [])]);
+      return phase ? [el('li', { class: 'phase' }, short(phase, 60)), ...lines] : lines;
+    }));
+  };
+  $('agents').hidden = !all.size;
+  $('agents').replaceChildren(tree(undefined));
 }
 function queue(list) { note(list.length ? `Waiting: ${list.map(item => short(item.text, 40)).join(' · ')}` : ''); }
 function status(state) { $('state').className = 'badge ' + state; $('state').textContent = words[state] || state; }
@@ -506,6 +531,41 @@ $('start-form').addEventListener('submit', async event => {
     if (entry) open(entry);
   } catch (error) { alert(clean(error.message)); }
 });
+// --- The fleet ---
+let fleetTimer, fleetShown = '';
+const age = seconds => seconds < 60 ? `${seconds} s` : seconds < 3600 ? `${Math.floor(seconds / 60)} min` : seconds < 86400 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86400)} d`;
+async function fleet() {
+  clearTimeout(fleetTimer);
+  if (!$('fleet').open) return;
+  try {
+    const board = await api('/v1/fleet');
+    $('fleet-note').textContent = `${board.total} jobs · ${board.workers} workers · ${board.busy} of ${board.slots} slots busy`;
+    // Drawn only where something changed, so that a button stays under the finger.
+    const shown = JSON.stringify(board.jobs.map(job => ({ ...job, seconds: age(job.seconds) })));
+    if (shown !== fleetShown) { fleetShown = shown; $('fleet-jobs').replaceChildren(...board.jobs.map(job)); }
+    if (!board.jobs.length) $('fleet-jobs').replaceChildren(el('li', { class: 'sub' }, 'No jobs. Submit one in a terminal with lathe fleet submit.'));
+  } catch (error) { $('fleet-note').textContent = clean(error.message); }
+  fleetTimer = setTimeout(fleet, 2000);
+}
+function job(entry) {
+  const act = (act, label, kind = '') => el('button', { type: 'button', class: kind, onclick: async event => {
+    event.target.disabled = true;
+    try { await api('/v1/fleet/' + encodeURIComponent(entry.id), { json: { act } }); fleetShown = ''; await fleet(); }
+    catch (error) { event.target.disabled = false; $('fleet-note').textContent = clean(error.message); }
+  } }, label);
+  const row = el('div', { class: 'row' });
+  if (may('approve')) {
+    if (entry.question) row.append(act('allow', 'Allow', 'yes'), act('deny', 'Deny'));
+    if (['queued', 'running', 'asking', 'parked'].includes(entry.state)) row.append(act('cancel', 'Cancel'));
+    if (['failed', 'cancelled'].includes(entry.state)) row.append(act('retry', 'Retry'));
+  }
+  const facts = [entry.id, entry.worker, entry.costUsd ? '$' + entry.costUsd.toFixed(2) : '', age(entry.seconds), entry.reason].filter(Boolean).join(' · ');
+  return el('li', { 'data-id': entry.id }, el('span', { class: 'badge ' + entry.state }, entry.state), ' ', short(entry.title, 200), el('p', { class: 'sub' }, short(facts, 300)),
+    entry.question ? el('p', {}, short(entry.question, 500)) : null,
+    entry.result ? el('details', {}, el('summary', {}, short(entry.result, 80)), markdown(short2(entry.result))) : null, row);
+}
+$('jobs').addEventListener('click', () => { fleetShown = ''; $('fleet').showModal(); fleet(); });
+$('fleet-close').addEventListener('click', () => $('fleet').close());
 // --- Start ---
 const wake = () => { if (!document.hidden) { remote?.wake(); refresh(); if (current && !current.socket && current.timer) { current.pause = 0; current.connect(); } } };
 addEventListener('online', wake);
@@ -544,6 +604,8 @@ async function answerLink(code) {
 }
 async function begin() {
   const given = new URLSearchParams(location.hash.slice(1));
+  const named = /^\/s\/([A-Za-z0-9-]+)$/.exec(location.pathname)?.[1];
+  if (named && !given.get('s')) given.set('s', named);
   if (given.get('r')) window.history.replaceState(null, '', '/');
   if (await relayed(given) === false) return;
   if (given.get('a')) {
@@ -561,7 +623,7 @@ async function begin() {
   if (!token) return lock();
   $('new').hidden = !may('prompt');
   await refresh();
-  const wanted = given.get('s') && entries.find(entry => entry.id === given.get('s'));
+  const wanted = given.get('s') && entries.find(entry => entry.id === given.get('s') || entry.id.startsWith(given.get('s')));
   if (wanted) open(wanted);
   setInterval(refresh, 3000);
 }

@@ -138,6 +138,8 @@ pub struct Answer {
 pub struct Uploaded {
     /// The file, for `@path` in a prompt.
     pub path: PathBuf,
+    /// Its id, for `file_attachments` of a message.
+    pub file_uuid: String,
 }
 
 /// A code that becomes a device.
@@ -326,7 +328,7 @@ const ROUTES: &[Route] = &[
         "post",
         "/v1/sessions/{id}/uploads",
         "prompt",
-        "Store a file (`name`) for a prompt",
+        "Store a file (`name`, `id`) for a prompt",
         None,
         Some("Uploaded"),
     ),
@@ -340,9 +342,33 @@ const ROUTES: &[Route] = &[
     ),
     (
         "get",
+        "/v1/fleet",
+        "view",
+        "The jobs and workers of the fleet",
+        None,
+        Some("JobBoard"),
+    ),
+    (
+        "post",
+        "/v1/fleet/{id}",
+        "approve",
+        "Answer the question of a job, cancel it, or queue it again",
+        Some("JobAct"),
+        None,
+    ),
+    (
+        "get",
         "/v1/search",
         "view",
         "Search sessions (`q`)",
+        None,
+        None,
+    ),
+    (
+        "get",
+        "/v1/messages",
+        "view",
+        "Messages as a WebSocket (`session`, `after`), for programs that speak the frames of SDKs",
         None,
         None,
     ),
@@ -376,6 +402,8 @@ pub fn openapi() -> Value {
     generator.subschema_for::<FileView>();
     generator.subschema_for::<LinkUse>();
     generator.subschema_for::<LinkView>();
+    generator.subschema_for::<crate::jobs::JobBoard>();
+    generator.subschema_for::<crate::jobs::JobAct>();
     let schemas = generator.take_definitions(true);
     let reference = |name: &str| json!({"$ref": format!("#/components/schemas/{name}")});
     let content = |name: &str| json!({"application/json": {"schema": reference(name)}});

@@ -123,7 +123,15 @@ pub fn is_page(path: &str) -> bool {
     matches!(
         path,
         "/" | "/app.js" | "/relay.js" | "/app.css" | "/icon.svg"
-    )
+    ) || is_session_page(path)
+}
+
+/// True for the address of a session on the page, `/s/ID`.
+#[must_use]
+pub fn is_session_page(path: &str) -> bool {
+    let fine = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    path.strip_prefix("/s/")
+        .is_some_and(|id| !id.is_empty() && id.len() <= 64 && id.bytes().all(fine))
 }
 
 /// The token of a request: a bearer token, or the subprotocol of a WebSocket. Never the address.
@@ -152,6 +160,7 @@ pub fn scope_of(op: &WireOp) -> DeviceScope {
         | WireOp::CancelPrompt { .. }
         | WireOp::Interrupt { .. }
         | WireOp::SetModel { .. }
+        | WireOp::SetThinking { .. }
         | WireOp::Rename { .. }
         | WireOp::Message { .. }
         | WireOp::Stop => DeviceScope::Prompt,
@@ -347,6 +356,18 @@ mod tests {
                 200,
             ),
             ("GET", "/", vec![HOST, ("sec-fetch-site", "none")], 200),
+            (
+                "GET",
+                "/s/6f2a-8c1e",
+                vec![HOST, ("sec-fetch-site", "none")],
+                200,
+            ),
+            (
+                "GET",
+                "/s/../v1/sessions",
+                vec![HOST, ("sec-fetch-site", "none")],
+                403,
+            ),
             (
                 "GET",
                 "/",

@@ -4,19 +4,25 @@
 //! ([`devices`]); killing or updating it touches nobody's work. [`guard`] decides by the head of a request whether it is
 //! looked at at all, [`serve`] is the listener with its limits.
 //!
-//! [`rules`] are the rules of a remote conversation as pure functions.
+//! [`rules`] are the rules of a remote conversation as pure functions, [`conversation`] puts them together.
 #![forbid(unsafe_code)]
 
 pub mod api;
+pub mod conversation;
 pub mod devices;
 pub mod events;
 mod files;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 pub mod guard;
 pub mod install;
+pub mod jobs;
 pub mod listen;
+mod messages;
 pub mod notify;
 mod problem;
 pub mod relay;
+pub mod remote;
 mod routes;
 pub mod rules;
 mod schedules;

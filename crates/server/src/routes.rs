@@ -6,6 +6,7 @@ use crate::api::{
 };
 use crate::devices::{Device, DeviceScope};
 use crate::guard;
+use crate::jobs::JobsError;
 use crate::problem::{Body, Problem, full};
 use crate::serve::Shared;
 use bytes::Bytes;
@@ -35,7 +36,7 @@ const LONGEST_DIFF: usize = 2 * 1024 * 1024;
 /// A file of the page.
 pub(crate) fn page(path: &str) -> Result<Response<Body>, Problem> {
     let (kind, text) = match path {
-        "/" => (
+        path if path == "/" || guard::is_session_page(path) => (
             "text/html; charset=utf-8",
             include_str!("../page/index.html"),
         ),
@@ -123,6 +124,12 @@ fn need(device: &Device, scope: DeviceScope) -> Result<(), Problem> {
     ))
 }
 
+/// The fleet, where the server has one.
+fn jobs(shared: &Shared) -> Result<&dyn crate::jobs::Jobs, Problem> {
+    let jobs = shared.options.jobs.as_deref();
+    jobs.ok_or_else(|| Problem::not_found("fleet"))
+}
+
 /// Answers a request whose device is known.
 pub(crate) async fn route(
     shared: &Arc<Shared>,
@@ -144,6 +151,17 @@ pub(crate) async fn route(
         ["v1", "sessions"] if post => {
             need(device, DeviceScope::Prompt)?;
             Ok(json(&start(shared, &parse(&body)?).await?))
+        }
+        ["v1", "fleet"] if get => {
+            let board = jobs(shared)?.board().await;
+            Ok(json(&board.map_err(|error| Problem::failed(&error))?))
+        }
+        ["v1", "fleet", id] if post => {
+            need(device, DeviceScope::Approve)?;
+            let wanted: crate::jobs::JobAct = parse(&body)?;
+            let done = jobs(shared)?.act(id, wanted.act, &device.name).await;
+            let problem = |why: JobsError| Problem::new(StatusCode::CONFLICT, why.to_string());
+            Ok(json(&done.map_err(problem)?))
         }
         ["v1", "search"] if get => {
             let words = parameter(&head.uri, "q").unwrap_or_default();
@@ -197,9 +215,10 @@ pub(crate) async fn route(
         ["v1", "sessions", id, "uploads"] if post => {
             need(device, DeviceScope::Prompt)?;
             let name = parameter(&head.uri, "name").unwrap_or_default();
+            let file = parameter(&head.uri, "id");
             let (shared, id) = (Arc::clone(shared), (*id).to_owned());
             Ok(json(
-                &blocking(move || shared.upload(&id, &name, &body)).await?,
+                &blocking(move || shared.upload(&id, file, &name, &body)).await?,
             ))
         }
         _ => Err(Problem::not_found("such address")),
@@ -273,6 +292,17 @@ impl Shared {
             ));
         }
         guard::permit(device.scope, op, self.options.allow_widening)
+    }
+
+    /// Whether a device may type at the terminal of a session, which can do everything that its user can.
+    pub(crate) fn permit_terminal(&self, device: &Device) -> Result<(), Problem> {
+        if device.scope == DeviceScope::Admin && self.options.allow_widening {
+            return Ok(());
+        }
+        Err(Problem::new(
+            StatusCode::FORBIDDEN,
+            "a terminal from elsewhere needs the scope admin, and `lathe serve --allow-widening` on that machine",
+        ))
     }
 
     /// Whether a device is still on the list.
@@ -372,21 +402,32 @@ impl Shared {
             .map_err(|error| Problem::bad(error.to_string()))
     }
 
-    fn upload(&self, id: &str, name: &str, content: &[u8]) -> Result<Uploaded, Problem> {
+    fn upload(
+        &self,
+        id: &str,
+        file: Option<String>,
+        name: &str,
+        content: &[u8],
+    ) -> Result<Uploaded, Problem> {
+        let file = match file {
+            None => uuid::Uuid::new_v4(),
+            Some(text) => uuid::Uuid::parse_str(&text)
+                .map_err(|_| Problem::bad("the parameter id is not a UUID"))?,
+        };
+        let file = file.to_string();
         let id: SessionId = self
             .entry(id)?
             .id
             .parse()
             .map_err(|_| Problem::not_found("session with this id"))?;
-        let path = crate::rules::upload_path(
-            &self.options.config_home,
-            &id.to_string(),
-            &uuid::Uuid::new_v4().simple().to_string(),
-            name,
-        );
+        let path =
+            crate::rules::upload_path(&self.options.config_home, &id.to_string(), &file, name);
         lathe_session::paths::write_private_file(&path, content)
             .map_err(|error| Problem::failed(&error))?;
-        Ok(Uploaded { path })
+        Ok(Uploaded {
+            path,
+            file_uuid: file,
+        })
     }
 
     /// Does an operation of a device at a session.

@@ -2,13 +2,15 @@
 //!
 //! | part | function |
 //! |---|---|
-//! | what is sent | [`outbound`] |
-//! | the text that a title is made from | [`title_text`] |
+//! | what is sent, and in which form | [`outbound`], [`converted`], [`post`] |
+//! | the text that a title is made from | [`title_text`], [`Titler`] |
 //! | what is done with a frame that came | [`Inbound::take`] |
 //! | how control requests are answered | [`control`] |
 //! | images without a type | [`repair_images`] |
-//! | where attachments go | [`upload_path`], [`with_attachments`] |
+//! | where attachments go | [`attachments`], [`upload_path`], [`with_attachments`], [`attach`] |
 //! | messages that wait for the history | [`FlushGate`] |
+//!
+//! [`crate::conversation`] puts them together, and `messages` connects that to a device and a session.
 
 use serde_json::{Value, json};
 use std::collections::{HashSet, VecDeque};
@@ -18,6 +20,8 @@ use std::path::{Path, PathBuf};
 pub const RING: usize = 2_048;
 /// How many messages a gate holds.
 pub const GATE: usize = 1_000;
+/// How many attachments of one message are looked for.
+const MOST_ATTACHMENTS: usize = 32;
 
 /// The last ids that were seen.
 #[derive(Debug, Clone, Default)]
@@ -94,7 +98,7 @@ pub fn title_text(message: &Value) -> Option<String> {
         && !blocks(message)
             .iter()
             .any(|block| block["type"] == "tool_result")
-        && message.get("origin").is_none_or(|origin| origin == "human");
+        && message.get("origin").is_none_or(is_human);
     if !own {
         return None;
     }
@@ -109,6 +113,10 @@ pub fn title_text(message: &Value) -> Option<String> {
         return None;
     }
     Some(without_tags(text)).filter(|text| !text.is_empty())
+}
+
+fn is_human(origin: &Value) -> bool {
+    origin.is_null() || origin == "human" || origin["kind"] == "human"
 }
 
 /// A text without the tags that are for display, and what is between them.
@@ -131,6 +139,38 @@ fn without_tags(text: &str) -> String {
         }
     }
     text.trim().to_owned()
+}
+
+/// Makes a name from the words of the user, until it has enough.
+#[derive(Debug, Clone, Default)]
+pub struct Titler {
+    has_enough: bool,
+}
+
+impl Titler {
+    /// The session has a name: no words are needed.
+    pub fn settle(&mut self) {
+        self.has_enough = true;
+    }
+
+    /// A name from words, while one is wanted. Words as short as a greeting give one, but better ones may follow.
+    pub fn offer(&mut self, words: &str) -> Option<String> {
+        const LONGEST: usize = 60;
+        const ENOUGH: usize = 12;
+        if self.has_enough {
+            return None;
+        }
+        let line = words.lines().find(|line| !line.trim().is_empty())?.trim();
+        self.has_enough = line.chars().count() >= ENOUGH;
+        if line.chars().count() <= LONGEST {
+            return Some(line.to_owned());
+        }
+        let cut: String = line.chars().take(LONGEST).collect();
+        let whole = cut
+            .rsplit_once(' ')
+            .map_or(cut.as_str(), |(whole, _)| whole);
+        Some(format!("{}…", whole.trim_end()))
+    }
 }
 
 /// The decision about a frame that came.
@@ -265,9 +305,12 @@ pub fn control(
                 None => ControlAnswer::Do(request.clone()),
                 Some(why) => refuse(why),
             },
-            None => refuse("the mode is missing".to_owned()),
+            None => refuse("mode is missing".to_owned()),
         },
-        "set_model" | "set_max_thinking_tokens" => refuse("the value is wrong".to_owned()),
+        "set_model" => refuse("model must be a string, or null for the default".to_owned()),
+        "set_max_thinking_tokens" => {
+            refuse("max_thinking_tokens must be a number, or null for the default".to_owned())
+        }
         other => refuse(format!("{other:?} is not a request of a remote device")),
     }
 }
@@ -275,7 +318,17 @@ pub fn control(
 /// Gives images their media type: the client's `mediaType`, else what their first bytes say. One block without it would
 /// make every later request fail, so an image of no known kind becomes a text.
 pub fn repair_images(frame: &mut Value) {
-    let Some(blocks) = frame["message"]["content"].as_array_mut() else {
+    if let Some(content) = frame
+        .get_mut("message")
+        .and_then(|it| it.get_mut("content"))
+    {
+        repair_content(content);
+    }
+}
+
+/// The same for the content of a message.
+pub fn repair_content(content: &mut Value) {
+    let Some(blocks) = content.as_array_mut() else {
         return;
     };
     for block in blocks {
@@ -335,6 +388,50 @@ pub fn upload_path(config_home: &Path, session: &str, file_id: &str, name: &str)
         .join("uploads")
         .join(session)
         .join(format!("{}_{base}", safe(file_id, 8).replace('.', "_")))
+}
+
+/// The attachments of a message: the id and the name of each.
+#[must_use]
+pub fn attachments(frame: &Value) -> Vec<(String, String)> {
+    let listed = frame["file_attachments"].as_array();
+    let listed = listed.map_or(&[][..], Vec::as_slice);
+    let text = |file: &Value, snake: &str, camel: &str| {
+        let text = file[snake].as_str().or_else(|| file[camel].as_str())?;
+        Some(text.to_owned()).filter(|text| !text.is_empty())
+    };
+    listed
+        .iter()
+        .take(MOST_ATTACHMENTS)
+        .filter_map(|file| {
+            let id = text(file, "file_uuid", "fileUuid")?;
+            let name = text(file, "file_name", "fileName").unwrap_or_default();
+            Some((id, name))
+        })
+        .collect()
+}
+
+/// Puts the attachments that were found in front of the words of a message.
+pub fn attach(content: &mut Value, paths: &[PathBuf]) {
+    if paths.is_empty() {
+        return;
+    }
+    match content {
+        Value::String(text) => *text = with_attachments(text, paths),
+        Value::Array(blocks) => {
+            let words = blocks.iter_mut().find(|block| block["type"] == "text");
+            match words {
+                Some(block) => {
+                    let text = block["text"].as_str().unwrap_or_default();
+                    block["text"] = with_attachments(text, paths).into();
+                }
+                None => {
+                    let text = with_attachments("", paths);
+                    blocks.insert(0, json!({"type": "text", "text": text.trim_end()}));
+                }
+            }
+        }
+        _ => {}
+    }
 }
 
 /// A prompt with the attachments that could be fetched in front, as `@path`.
@@ -413,13 +510,49 @@ impl<T> FlushGate<T> {
     }
 }
 
-/// Messages ready to send: filtered, and noted as posted **before** they go, so that an echo is known however fast it is.
+/// A message as it is sent: its words and who said them, without what only a terminal shows.
+#[must_use]
+pub fn converted(message: Value) -> Value {
+    const FIELDS: [&str; 9] = [
+        "type",
+        "subtype",
+        "uuid",
+        "session_id",
+        "parent_tool_use_id",
+        "timestamp",
+        "message",
+        "content",
+        "origin",
+    ];
+    match message {
+        Value::Object(fields) => Value::Object(
+            fields
+                .into_iter()
+                .filter(|(name, _)| FIELDS.contains(&name.as_str()))
+                .collect(),
+        ),
+        other => other,
+    }
+}
+
+/// Messages ready to send. In this order: filtered, their words to `title`, converted, held by the gate if it is closed, and
+/// noted as posted **before** they go, so that an echo is known however fast it is.
 pub fn post(
     messages: Vec<Value>,
     inbound: &mut Inbound,
     gate: &mut FlushGate<Value>,
+    mut title: impl FnMut(&str),
 ) -> Vec<Value> {
-    let messages: Vec<Value> = messages.into_iter().filter(outbound).collect();
+    let messages: Vec<Value> = messages
+        .into_iter()
+        .filter(outbound)
+        .map(|message| {
+            if let Some(words) = title_text(&message) {
+                title(&words);
+            }
+            converted(message)
+        })
+        .collect();
     if messages.is_empty() || gate.enqueue(messages.iter().cloned()) {
         return Vec::new();
     }
@@ -427,11 +560,11 @@ pub fn post(
     messages
 }
 
-/// Opens the gate: the messages that waited, noted as posted.
-pub fn flush(inbound: &mut Inbound, gate: &mut FlushGate<Value>) -> Vec<Value> {
-    let (messages, _) = gate.end();
+/// Opens the gate: the messages that waited, noted as posted, and how many were given up.
+pub fn flush(inbound: &mut Inbound, gate: &mut FlushGate<Value>) -> (Vec<Value>, usize) {
+    let (messages, lost) = gate.end();
     note_posted(&messages, inbound);
-    messages
+    (messages, lost)
 }
 
 fn note_posted(messages: &[Value], inbound: &mut Inbound) {

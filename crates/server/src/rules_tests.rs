@@ -113,6 +113,21 @@ fn what_a_title_is_made_from() {
             Some("x"),
         ),
         (
+            "a person at a session",
+            with(user("x".into()), "origin", json!({"kind": "human"})),
+            Some("x"),
+        ),
+        (
+            "a channel",
+            with(user("x".into()), "origin", json!({"kind": "channel"})),
+            None,
+        ),
+        (
+            "a virtual prompt",
+            with(user("x".into()), "isVirtual", true.into()),
+            None,
+        ),
+        (
             "an answer",
             json!({"type": "assistant", "message": {"content": "x"}}),
             None,
@@ -235,7 +250,7 @@ fn how_control_requests_are_answered() {
         ),
         (
             json!({"subtype": "set_model", "model": 7}),
-            Err("wrong"),
+            Err("must be"),
             Err("view-only"),
         ),
         (
@@ -245,7 +260,7 @@ fn how_control_requests_are_answered() {
         ),
         (
             json!({"subtype": "set_max_thinking_tokens", "max_thinking_tokens": "x"}),
-            Err("wrong"),
+            Err("must be"),
             Err("view-only"),
         ),
         (
@@ -381,19 +396,118 @@ fn the_gate_holds_hands_out_drops_and_keeps() {
 }
 
 #[test]
+fn a_name_is_made_until_there_are_enough_words() {
+    let long = "make the parser faster without changing what it accepts, please";
+    for (name, offered, wanted) in [
+        (
+            "enough",
+            vec!["fix the parser"],
+            vec![Some("fix the parser")],
+        ),
+        (
+            "a greeting is not enough",
+            vec!["hi", "fix the parser", "and test it well"],
+            vec![Some("hi"), Some("fix the parser"), None],
+        ),
+        (
+            "the first line",
+            vec!["\n fix the parser\nnow"],
+            vec![Some("fix the parser")],
+        ),
+        (
+            "cut between words",
+            vec![long],
+            vec![Some(
+                "make the parser faster without changing what it accepts,…",
+            )],
+        ),
+    ] {
+        let mut titler = Titler::default();
+        let made: Vec<Option<String>> = offered.iter().map(|words| titler.offer(words)).collect();
+        let made: Vec<Option<&str>> = made.iter().map(Option::as_deref).collect();
+        assert_eq!(made, wanted, "{name}");
+    }
+    let mut titler = Titler::default();
+    titler.settle();
+    assert_eq!(
+        titler.offer("fix the parser"),
+        None,
+        "the session has a name"
+    );
+}
+
+#[test]
+fn attachments_are_named_in_front_of_the_words() {
+    let files = |list: Value| attachments(&json!({"file_attachments": list}));
+    let pair = |id: &str, name: &str| (id.to_owned(), name.to_owned());
+    for (name, list, wanted) in [
+        ("none", Value::Null, vec![]),
+        (
+            "snake and camel case",
+            json!([{"file_uuid": "a", "file_name": "x"}, {"fileUuid": "b", "fileName": "y"}]),
+            vec![pair("a", "x"), pair("b", "y")],
+        ),
+        (
+            "without a name",
+            json!([{"file_uuid": "a"}]),
+            vec![pair("a", "")],
+        ),
+        (
+            "without an id, or no object",
+            json!([{"file_name": "x"}, 7, {"file_uuid": ""}]),
+            vec![],
+        ),
+    ] {
+        assert_eq!(files(list), wanted, "{name}");
+    }
+    let many: Vec<Value> = (0..100)
+        .map(|number| json!({"file_uuid": number.to_string()}))
+        .collect();
+    assert_eq!(files(many.into()).len(), 32, "bounded");
+    let paths = [PathBuf::from("/c/a")];
+    for (name, mut content, wanted) in [
+        ("a string", json!("look"), json!("@/c/a look")),
+        (
+            "blocks",
+            json!([{"type": "image"}, {"type": "text", "text": "look"}]),
+            json!([{"type": "image"}, {"type": "text", "text": "@/c/a look"}]),
+        ),
+        (
+            "an image alone",
+            json!([{"type": "image"}]),
+            json!([{"type": "text", "text": "@/c/a"}, {"type": "image"}]),
+        ),
+    ] {
+        attach(&mut content, &paths);
+        assert_eq!(content, wanted, "{name}");
+    }
+}
+
+#[test]
+fn messages_are_sent_without_what_only_a_terminal_shows() {
+    let message = json!({"type": "user", "uuid": "u", "message": {"content": "x"}, "tool_use_result": {"stdout": "y"},
+        "isReplay": true, "origin": {"kind": "human"}});
+    let wanted = json!({"type": "user", "uuid": "u", "message": {"content": "x"}, "origin": {"kind": "human"}});
+    assert_eq!(converted(message), wanted);
+}
+
+#[test]
 fn ids_are_noted_before_messages_are_sent() {
     let (mut inbound, mut gate) = (Inbound::default(), FlushGate::new());
     let messages = vec![user("x".into()), json!({"type": "progress", "uuid": "p"})];
-    let sent = post(messages.clone(), &mut inbound, &mut gate);
+    let sent = post(messages.clone(), &mut inbound, &mut gate, |_| {});
     assert_eq!(sent, [user("x".into())]);
     assert!(inbound.posted.has("u1") && !inbound.posted.has("p"));
     let echo = inbound.take(&sent[0].to_string());
     assert_eq!(echo, Taken::Dropped("an echo"));
-    // Held back, they are noted when they go.
+    // Their words are offered for a title also if they are held back, and ids are noted when they go.
     let mut inbound = Inbound::default();
     gate.start();
-    assert!(post(messages, &mut inbound, &mut gate).is_empty());
+    let mut words = Vec::new();
+    let offer = |text: &str| words.push(text.to_owned());
+    assert!(post(messages, &mut inbound, &mut gate, offer).is_empty());
+    assert_eq!(words, ["x"]);
     assert!(!inbound.posted.has("u1"));
-    assert_eq!(flush(&mut inbound, &mut gate).len(), 1);
+    assert_eq!(flush(&mut inbound, &mut gate).0.len(), 1);
     assert!(inbound.posted.has("u1"));
 }

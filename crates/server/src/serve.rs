@@ -56,6 +56,8 @@ pub struct Options {
     pub folder: Folder,
     /// The program that starts sessions.
     pub program: PathBuf,
+    /// The fleet whose jobs the page shows.
+    pub jobs: Option<Arc<dyn crate::jobs::Jobs>>,
 }
 
 /// Why a server can't start.
@@ -128,6 +130,7 @@ pub(crate) struct Shared {
     pub(crate) devices: Devices,
     pub(crate) store: SessionStore,
     pub(crate) links: crate::notify::Links,
+    pub(crate) messages: crate::messages::Conversations,
     strangers: Mutex<VecDeque<(u64, CancellationToken)>>,
     next: std::sync::atomic::AtomicU64,
 }
@@ -206,6 +209,7 @@ impl Server {
             store: SessionStore::new(&options.config_home),
             devices,
             links: crate::notify::Links::default(),
+            messages: crate::messages::Conversations::default(),
             options,
             strangers: Mutex::default(),
             next: std::sync::atomic::AtomicU64::new(0),
@@ -442,9 +446,9 @@ async fn handle(
         ));
     };
     shared.trust(number);
-    if path == "/v1/wire" {
+    if let Some(speech) = crate::socket::Speech::at(&path) {
         let upgrade = head.extensions.remove::<hyper::upgrade::OnUpgrade>();
-        return crate::socket::upgrade(shared, &head, upgrade, device, stop);
+        return crate::socket::upgrade(shared, &head, upgrade, device, speech, stop);
     }
     let limit = if path.ends_with("/uploads") {
         LARGEST_UPLOAD

@@ -23,6 +23,26 @@ const LARGEST: usize = 8 * 1024 * 1024;
 /// How long a client has for its first frame.
 const HELLO_LIMIT: Duration = Duration::from_secs(10);
 
+/// The language of a connection to a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Speech {
+    /// The frames of the wire.
+    Wire,
+    /// Messages, by the rules of a remote conversation.
+    Messages,
+}
+
+impl Speech {
+    /// The language at an address of the server.
+    pub(crate) fn at(path: &str) -> Option<Self> {
+        match path {
+            "/v1/wire" => Some(Self::Wire),
+            "/v1/messages" => Some(Self::Messages),
+            _ => None,
+        }
+    }
+}
+
 /// A WebSocket of a client.
 pub(crate) type Socket = WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>;
 
@@ -32,12 +52,14 @@ pub(crate) fn upgrade(
     head: &Parts,
     upgrade: Option<OnUpgrade>,
     device: Device,
+    speech: Speech,
     stop: CancellationToken,
 ) -> Result<Response<Body>, Problem> {
     check(head, PROTOCOL)?;
     let wanted = crate::routes::parameter(&head.uri, "session")
         .ok_or_else(|| Problem::bad("the parameter session is missing"))?;
     let host = shared.host(&wanted)?;
+    let after = crate::routes::parameter(&head.uri, "after");
     let shared = Arc::clone(shared);
     accept(head, upgrade, PROTOCOL, LARGEST, move |socket| async move {
         let (out, lines) = socket.split();
@@ -54,8 +76,16 @@ pub(crate) fn upgrade(
                 std::future::ready(text)
             });
         let out = out.with(|line: String| std::future::ready(Ok::<_, Error>(Message::text(line))));
+        let speaking = async {
+            match speech {
+                Speech::Wire => bridge(lines, out, &shared, &host.id, &device).await,
+                Speech::Messages => {
+                    crate::messages::converse(lines, out, &shared, &host, &device, after).await;
+                }
+            }
+        };
         tokio::select! {
-            () = bridge(lines, out, &shared, &host.id, &device) => {}
+            () = speaking => {}
             () = stop.cancelled() => {}
         }
     })
@@ -133,16 +163,25 @@ pub(crate) async fn bridge(
     id: &HostId,
     device: &Device,
 ) {
-    let after = match tokio::time::timeout(HELLO_LIMIT, lines.next()).await {
+    let said = match tokio::time::timeout(HELLO_LIMIT, lines.next()).await {
         Ok(Some(line)) => match ClientFrame::parse(line.as_bytes()) {
-            Ok(ClientFrame::Hello(hello)) => hello.after,
+            Ok(ClientFrame::Hello(hello)) => hello,
             _ => return,
         },
         _ => return,
     };
+    let is_terminal = said.kind == ClientKind::Terminal && said.size.is_some();
+    if is_terminal && let Err(problem) = shared.permit_terminal(device) {
+        let _ = out.send(line(&HostFrame::Bye(problem.detail))).await;
+        return;
+    }
     // The name and the kind are those of the token, whatever the client says.
     let mut hello = Hello::new(&device.name, ClientKind::Page);
-    hello.after = after;
+    if is_terminal {
+        hello.kind = ClientKind::Terminal;
+        hello.size = said.size;
+    }
+    hello.after = said.after;
     let Ok(mut client) = Client::connect(&shared.options.folder, id, hello).await else {
         let bye = HostFrame::Bye("the session's process is gone".to_owned());
         let _ = out.send(line(&bye)).await;
@@ -162,7 +201,7 @@ pub(crate) async fn bridge(
                 }
             }
             received = lines.next() => match received {
-                Some(received) => match checked(received.as_bytes(), shared, device) {
+                Some(received) => match checked(received.as_bytes(), shared, device, is_terminal) {
                     Ok(frame) => if sender.post(&frame).await.is_err() { return },
                     Err(Some(nak)) => {
                         if out.send(line(&HostFrame::Nak(nak))).await.is_err() {
@@ -178,8 +217,25 @@ pub(crate) async fn bridge(
     }
 }
 
+/// A prompt whose images got their types; `None` if it is nothing with images.
+fn repaired(line: &[u8]) -> Option<Vec<u8>> {
+    const IMAGE: &[u8] = b"\"image\"";
+    if !line.windows(IMAGE.len()).any(|part| part == IMAGE) {
+        return None;
+    }
+    let mut frame: serde_json::Value = serde_json::from_slice(line).ok()?;
+    let op = frame.get_mut("op").filter(|op| op["type"] == "prompt")?;
+    crate::rules::repair_content(&mut op["content"]);
+    serde_json::to_vec(&frame).ok()
+}
+
 /// A frame that may pass: operations within the device's scope, under its name.
-fn checked(line: &[u8], shared: &Shared, device: &Device) -> Result<ClientFrame, Option<Box<Nak>>> {
+fn checked(
+    line: &[u8],
+    shared: &Shared,
+    device: &Device,
+    is_terminal: bool,
+) -> Result<ClientFrame, Option<Box<Nak>>> {
     let nak = |id, why: String, code| {
         Some(Box::new(Nak {
             id,
@@ -189,6 +245,8 @@ fn checked(line: &[u8], shared: &Shared, device: &Device) -> Result<ClientFrame,
             reply: None,
         }))
     };
+    let repaired = repaired(line);
+    let line = repaired.as_deref().unwrap_or(line);
     match ClientFrame::parse(line) {
         Ok(ClientFrame::Op { id, op, .. }) => match shared.permit(device, &op) {
             Ok(()) => Ok(ClientFrame::Op {
@@ -198,6 +256,10 @@ fn checked(line: &[u8], shared: &Shared, device: &Device) -> Result<ClientFrame,
             }),
             Err(problem) => Err(nak(id, problem.detail, NakCode::Refused)),
         },
+        Ok(ClientFrame::Input(bytes)) if is_terminal && shared.is_known(device) => {
+            Ok(ClientFrame::Input(bytes))
+        }
+        Ok(ClientFrame::Size(size)) if is_terminal => Ok(ClientFrame::Size(size)),
         Ok(_) => Err(None),
         Err(error) => match ClientFrame::id_in(line) {
             Some(id) => Err(nak(id, error.to_string(), NakCode::Invalid)),

@@ -625,6 +625,29 @@ mod tests {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
+    /// A folder with a socket that another user made is neither used nor listed nor cleaned.
+    #[test]
+    fn sockets_of_another_user_are_left_alone() {
+        let root = tempfile::tempdir().unwrap();
+        let mut folder = folder(root.path());
+        folder.prepare().unwrap();
+        let id = HostId::of(SessionId::random());
+        fs::write(folder.lock(&id), "").unwrap();
+        fs::write(folder.socket(&id), "").unwrap();
+        if own_uid() == 0 {
+            std::os::unix::fs::chown(folder.path(), Some(65_534), None).unwrap();
+        } else {
+            folder.path = "/".into();
+        }
+        for refused in [folder.prepare(), folder.hosts().map(drop)] {
+            let error = refused.unwrap_err().to_string();
+            assert!(error.contains("belongs to another user"), "{error}");
+        }
+        if own_uid() == 0 {
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+        }
+    }
+
     #[test]
     fn a_host_is_found_by_id_session_or_name() {
         let root = tempfile::tempdir().unwrap();

@@ -144,6 +144,12 @@ pub enum WireOp {
         /// The model.
         model: String,
     },
+    /// Changes how much the model may think.
+    SetThinking {
+        /// The most tokens; 0 for none, absent for the default.
+        #[serde(default)]
+        max_thinking_tokens: Option<u32>,
+    },
     /// Names the session.
     Rename {
         /// The name.
@@ -494,6 +500,7 @@ mod tests {
             ),
             format!(r#"{{"id":"{id}","op":{{"type":"set_mode","mode":"acceptEdits"}}}}"#),
             format!(r#"{{"id":"{id}","op":{{"type":"set_model","model":"opus"}}}}"#),
+            format!(r#"{{"id":"{id}","op":{{"type":"set_thinking","max_thinking_tokens":1024}}}}"#),
             format!(r#"{{"id":"{id}","op":{{"type":"rename","title":"release"}}}}"#),
             format!(r#"{{"id":"{id}","op":{{"type":"message","from":"{id}","text":"done"}}}}"#),
             format!(r#"{{"id":"{id}","op":{{"type":"stop"}}}}"#),

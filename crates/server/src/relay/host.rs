@@ -5,7 +5,7 @@
 //! ```text
 //! host → device   {"welcome":{"device","scope","name","token"?}}     or {"refused": why}
 //! device → host   {"id":N,"req":{"method","path","body"?,"base64"?}}   → {"id":N,"res":{"status","body"}}
-//! device → host   {"open":N,"session":ID}  {"wire":N,"line":…}  {"close":N}
+//! device → host   {"open":N,"session":ID,"as":"messages"?,"after":UUID?}  {"wire":N,"line":…}  {"close":N}
 //! host → device   {"wire":N,"line":…}  {"closed":N}
 //! ```
 
@@ -17,6 +17,7 @@ use super::{HOST, PROOF_PROTOCOL, PROTOCOL, backoff};
 use crate::devices::Device;
 use crate::routes;
 use crate::serve::Shared;
+use crate::socket::Speech;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -193,6 +194,10 @@ struct Incoming {
     req: Option<Ask>,
     open: Option<u64>,
     session: Option<String>,
+    /// The language there: the wire, unless it says `messages`.
+    r#as: Option<String>,
+    /// The last message that the device has.
+    after: Option<String>,
     wire: Option<u64>,
     line: Option<String>,
     close: Option<u64>,
@@ -496,14 +501,21 @@ impl Room {
             Incoming {
                 open: Some(number),
                 session: Some(session),
+                r#as,
+                after,
                 ..
             } if peer.wires.len() < MOST_PEERS => {
+                let speech = match r#as.as_deref() {
+                    None | Some("wire") => Speech::Wire,
+                    Some("messages") => Speech::Messages,
+                    Some(_) => return,
+                };
                 let (lines, receiver) = mpsc::channel(LINES);
                 peer.wires.insert(number, lines);
                 let stop = peer.stop.child_token();
                 lathe_spawn::task(async move {
                     tokio::select! {
-                        () = answering.wire(number, session, receiver) => {}
+                        () = answering.session(number, session, speech, after, receiver) => {}
                         () = stop.cancelled() => {}
                     }
                 });
@@ -531,6 +543,7 @@ impl Room {
 }
 
 /// The answers for one device.
+#[derive(Clone)]
 struct Answering {
     shared: Arc<Shared>,
     device: Device,
@@ -565,7 +578,7 @@ impl Answering {
             .body(());
         let Ok(request) = request else { return wrong };
         let head = request.into_parts().0;
-        if head.uri.path().ends_with("/events") || head.uri.path() == "/v1/wire" {
+        if head.uri.path().ends_with("/events") || Speech::at(head.uri.path()).is_some() {
             return (
                 404,
                 r#"{"detail":"streams have no address here"}"#.to_owned(),
@@ -589,19 +602,33 @@ impl Answering {
         (status, String::from_utf8_lossy(&body).into_owned())
     }
 
-    /// The wire of a session.
-    async fn wire(self, number: u64, session: String, lines: mpsc::Receiver<String>) {
+    /// A connection to a session.
+    async fn session(
+        self,
+        number: u64,
+        session: String,
+        speech: Speech,
+        after: Option<String>,
+        lines: mpsc::Receiver<String>,
+    ) {
         if let Ok(host) = self.shared.host(&session) {
             let lines = futures::stream::unfold(lines, |mut lines| async move {
                 let line = lines.recv().await?;
                 Some((line, lines))
             });
-            let out = futures::sink::unfold(&self, move |own: &Self, line: String| async move {
-                own.say(json!({"wire": number, "line": line})).await?;
-                Ok::<_, mpsc::error::SendError<Outgoing>>(own)
-            });
-            let (lines, out) = (std::pin::pin!(lines), std::pin::pin!(out));
-            crate::socket::bridge(lines, out, &self.shared, &host.id, &self.device).await;
+            let out =
+                futures::sink::unfold(self.clone(), move |own: Self, line: String| async move {
+                    own.say(json!({"wire": number, "line": line})).await?;
+                    Ok::<_, mpsc::error::SendError<Outgoing>>(own)
+                });
+            let (lines, out) = (Box::pin(lines), Box::pin(out));
+            let (shared, device) = (&self.shared, &self.device);
+            match speech {
+                Speech::Wire => crate::socket::bridge(lines, out, shared, &host.id, device).await,
+                Speech::Messages => {
+                    crate::messages::converse(lines, out, shared, &host, device, after).await;
+                }
+            }
         }
         let _ = self.say(json!({"closed": number})).await;
     }

@@ -36,6 +36,8 @@ async fn without_a_token_nothing_is_said_anywhere() {
         ("POST", format!("/v1/sessions/{id}/ops")),
         ("POST", format!("/v1/sessions/{id}/questions/r")),
         ("GET", wire.clone()),
+        ("GET", format!("/v1/messages?session={id}")),
+        ("GET", format!("/v1/sessions/{id}/files?path=x")),
         ("GET", "/v1/nothing".to_owned()),
     ] {
         let query = if path.contains('?') { '&' } else { '?' };
@@ -63,13 +65,19 @@ async fn without_a_token_nothing_is_said_anywhere() {
             );
         }
     }
+    let upload = format!("/v1/sessions/{id}/uploads?name=x&token={token}");
+    let bytes = "Content-Type: application/octet-stream\r\n";
+    let answer = site.raw("POST", &upload, bytes, b"x").await;
+    assert_eq!(answer.status, 401, "{answer:?}");
     for protocols in [
         "lathe.v1",
         "lathe.v1, lathe.token.wrong",
         "lathe.v1, lathe.token.",
     ] {
-        let answer = site.raw("GET", &wire, &upgrade(protocols), b"").await;
-        assert_eq!(answer.status, 401, "{protocols}: {answer:?}");
+        for path in [&wire, &wire.replace("wire", "messages")] {
+            let answer = site.raw("GET", path, &upgrade(protocols), b"").await;
+            assert_eq!(answer.status, 401, "{path} {protocols}: {answer:?}");
+        }
     }
     serves(&site).await;
 }
@@ -322,44 +330,191 @@ async fn huge_slow_and_many_are_borne() {
     serves(&site).await;
 }
 
+/// A browser says where a request comes from: another site gets the page at most.
+#[tokio::test]
+async fn requests_that_another_site_made_the_browser_send_are_refused() {
+    let site = Site::new().await;
+    let token = &site.tokens[&DeviceScope::Admin];
+    let wire = format!("/v1/wire?session={}", site.session);
+    let protocols = format!("lathe.v1, lathe.token.{token}");
+    for from in ["cross-site", "same-site", "none"] {
+        for (method, path) in [
+            ("GET", "/v1/sessions"),
+            ("POST", "/v1/sessions"),
+            ("POST", "/v1/pair"),
+            ("POST", "/v1/links"),
+            ("POST", "/v1/links/use"),
+            ("GET", "/openapi.json"),
+        ] {
+            let headers =
+                format!("Authorization: Bearer {token}\r\n{JSON}Sec-Fetch-Site: {from}\r\n");
+            let answer = site.raw(method, path, &headers, b"{}").await;
+            assert_eq!(answer.status, 403, "{from} {method} {path}: {answer:?}");
+        }
+        let headers = format!("{}Sec-Fetch-Site: {from}\r\n", upgrade(&protocols));
+        assert_eq!(
+            site.raw("GET", &wire, &headers, b"").await.status,
+            403,
+            "{from}"
+        );
+        let page = site
+            .raw("GET", "/", &format!("Sec-Fetch-Site: {from}\r\n"), b"")
+            .await;
+        assert_eq!(page.status, 200, "the page has no secrets");
+    }
+    serves(&site).await;
+}
+
+/// Requests that a form or an image of another page could send without a preflight, and other methods.
+#[tokio::test]
+async fn simple_requests_and_other_methods_change_nothing() {
+    let site = Site::new().await;
+    let token = format!(
+        "Authorization: Bearer {}\r\n",
+        site.tokens[&DeviceScope::Admin]
+    );
+    let ops = format!("/v1/sessions/{}/ops", site.session);
+    let prompt = json!({"op": {"type": "prompt", "content": "x"}}).to_string();
+    for kind in [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data; boundary=x",
+        "application/jsonp",
+        "",
+    ] {
+        let headers = format!("{token}Content-Type: {kind}\r\n");
+        let answer = site.raw("POST", &ops, &headers, prompt.as_bytes()).await;
+        assert_eq!(answer.status, 415, "{kind}: {answer:?}");
+    }
+    for method in [
+        "PUT", "PATCH", "OPTIONS", "HEAD", "TRACE", "CONNECT", "PROPFIND",
+    ] {
+        let headers = format!("{token}{JSON}");
+        let answer = site.raw(method, &ops, &headers, prompt.as_bytes()).await;
+        assert!(matches!(answer.status, 405 | 421), "{method}: {answer:?}");
+        assert!(!answer.head.contains("access-control"), "{method}");
+    }
+    // An address alone does nothing.
+    for method in ["GET", "DELETE"] {
+        let path = format!("{ops}?op=%7B%22type%22%3A%22stop%22%7D");
+        let answer = site.raw(method, &path, &token, b"").await;
+        assert_eq!(answer.status, 404, "{method}: {answer:?}");
+    }
+    assert!(
+        site.peer.ops.lock().is_empty(),
+        "{:?}",
+        site.peer.ops.lock()
+    );
+}
+
+/// Connections that say half a head, or half a body, for ever: the oldest go when there are too many, and nobody waits for them.
+#[tokio::test]
+async fn connections_that_never_finish_make_room_for_others() {
+    let site = Site::new().await;
+    let mut oldest = site.connect().await;
+    oldest
+        .write_all(b"GET /v1/sessions HTTP/1.1\r\nHost: ")
+        .await
+        .unwrap();
+    let mut others = Vec::new();
+    for _ in 0..210 {
+        let mut other = site.connect().await;
+        other.write_all(b"P").await.unwrap();
+        others.push(other);
+    }
+    let mut bytes = Vec::new();
+    // Closed, or reset because of what it had said.
+    let _ = oldest.read_to_end(&mut bytes).await;
+    assert!(!bytes.starts_with(b"HTTP/1.1 200"));
+    let mut slow = site.connect().await;
+    let head = format!(
+        "POST /v1/sessions/{}/ops HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\n{JSON}Content-Length: 1000\r\n\r\n{{",
+        site.session,
+        site.host_header(),
+        site.tokens[&DeviceScope::Admin]
+    );
+    slow.write_all(head.as_bytes()).await.unwrap();
+    serves(&site).await;
+    assert!(site.peer.ops.lock().is_empty());
+}
+
+/// Random bytes for every endpoint of the API, by itself and with a token; `LATHE_GARBAGE_SECONDS` says for how long.
 #[tokio::test]
 async fn garbage_leaves_it_serving() {
     let site = Site::new().await;
-    let mut random = 1_u64;
-    let mut next = move || {
-        random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (random >> 33) as usize
-    };
+    let seed = std::env::var("LATHE_GARBAGE_SEED").map_or(1, |text| text.parse().unwrap());
+    let seconds = std::env::var("LATHE_GARBAGE_SECONDS").ok();
+    let until = seconds.map(|text| {
+        std::time::Instant::now() + std::time::Duration::from_secs(text.parse().unwrap())
+    });
+    let mut random = fastrand::Rng::with_seed(seed);
+    let document = site.get(DeviceScope::View, "/openapi.json").await.json();
     let token = &site.tokens[&DeviceScope::Admin];
-    let starts = [
-        String::new(),
-        format!(
-            "POST /v1/sessions/{}/ops HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\nContent-Length: 40\r\n\r\n",
-            site.session,
-            site.host_header()
-        ),
-        format!(
-            "GET /v1/wire?session={} HTTP/1.1\r\nHost: {}\r\n{}\r\n",
-            site.session,
-            site.host_header(),
-            upgrade(&format!("lathe.v1, lathe.token.{token}"))
-        ),
-        format!(
-            "GET /v1/sessions/{}/events HTTP/1.1\r\nHost: {}\r\nLast-Event-ID: ",
-            site.session,
-            site.host_header()
-        ),
-    ];
-    for round in 0..400 {
+    let socket = upgrade(&format!("lathe.v1, lathe.token.{token}"));
+    let mut starts = vec![String::new()];
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        let path = path
+            .replace("{id}", &site.session.to_string())
+            .replace("{request}", "q");
+        for method in methods.as_object().unwrap().keys() {
+            let begin = format!(
+                "{} {path}?session={} HTTP/1.1\r\nHost: {}\r\n",
+                method.to_uppercase(),
+                site.session,
+                site.host_header()
+            );
+            let rest = match path.as_str() {
+                "/v1/wire" | "/v1/messages" => socket.clone(),
+                _ => format!("Authorization: Bearer {token}\r\n{JSON}Content-Length: 60\r\n"),
+            };
+            starts.extend([
+                format!("{begin}{rest}\r\n"),
+                format!("{begin}Last-Event-ID: "),
+            ]);
+        }
+    }
+    assert!(starts.len() > 30, "every endpoint: {}", starts.len());
+    let mut round = 0;
+    while round < starts.len() * 6 || until.is_some_and(|until| std::time::Instant::now() < until) {
         let mut stream = site.connect().await;
         let mut bytes = starts[round % starts.len()].clone().into_bytes();
-        bytes.extend((0..next() % 600).map(|_| u8::try_from(next() % 256).unwrap()));
+        match random.u8(0..3) {
+            0 => bytes.extend((0..random.usize(0..600)).map(|_| random.u8(..))),
+            // A frame of a WebSocket, or JSON that is nearly right.
+            1 => bytes.extend([
+                0x81,
+                0x85,
+                1,
+                2,
+                3,
+                4,
+                random.u8(..),
+                random.u8(..),
+                5,
+                6,
+                7,
+            ]),
+            _ => {
+                let words = [
+                    "{\"op\":",
+                    "{\"type\":\"prompt\"",
+                    "[",
+                    "null",
+                    "1e999",
+                    "\\ud800",
+                    "}",
+                ];
+                for _ in 0..random.usize(0..12) {
+                    bytes.extend(words[random.usize(..words.len())].bytes());
+                }
+                bytes.extend([b' '; 60]);
+            }
+        }
         let _ = stream.write_all(&bytes).await;
         if round % 50 == 0 {
             serves(&site).await;
         }
+        round += 1;
     }
     serves(&site).await;
 }

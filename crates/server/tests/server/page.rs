@@ -80,6 +80,20 @@ async fn the_page_works_in_a_browser() {
         !text.contains('\u{1b}') && !text.contains('\u{202e}'),
         "{text}"
     );
+    // So do names, paths and differences in a question.
+    let mark = "<img src=x onerror=\"document.title='hacked'\">\u{1b}[31m\u{202e}";
+    site.peer.ask(&json!({"type": "control_request", "request_id": "hostile", "request": {"subtype": "can_use_tool",
+        "tool_name": mark, "title": mark, "input": {"file_path": mark, "old_string": mark, "new_string": format!("{mark}b")}}}));
+    browser.wait("document.querySelectorAll('.question').length === 2");
+    let shown = browser.run("const box = document.getElementById('questions'); return [box.querySelectorAll('img').length, box.textContent]");
+    assert_eq!(shown[0], json!(0));
+    let text = shown[1].as_str().unwrap();
+    assert!(
+        text.contains("<img src=x") && !text.contains('\u{1b}') && !text.contains('\u{202e}'),
+        "{text}"
+    );
+    browser.run("[...document.querySelectorAll('.question')].at(-1).querySelector('.yes').click()");
+    browser.wait("document.querySelectorAll('.question').length === 1");
     browser.run("document.querySelector('.question .yes').click()");
     browser.wait("!document.querySelector('.question')");
     browser.wait_text("Allowed by");

@@ -205,6 +205,24 @@ async fn a_device_is_admitted_by_digits_and_works_through_the_relay() {
         .unwrap()
         .contains("\"ack\"")
     {}
+    // The same session in messages, by the rules of a remote conversation.
+    device
+        .say(json!({"open": 6, "session": site.session.to_string(), "as": "messages"}))
+        .await;
+    let initialize =
+        json!({"type": "control_request", "request_id": "c", "request": {"subtype": "initialize"}});
+    device
+        .say(json!({"wire": 6, "line": initialize.to_string()}))
+        .await;
+    loop {
+        let frame = device.next("wire").await;
+        let line: Value = serde_json::from_str(frame["line"].as_str().unwrap()).unwrap();
+        if frame["wire"] == 6 && line["type"] == "control_response" {
+            assert_eq!(line["response"]["response"]["title"], "the session");
+            break;
+        }
+    }
+    device.say(json!({"close": 6})).await;
     // A relay that repeats a frame, or invents one, achieves nothing.
     let repeated = device.sent.last().unwrap().clone();
     let mut changed: Envelope = serde_json::from_str(&repeated).unwrap();

@@ -23,7 +23,7 @@ pub(crate) struct Peer {
     pub(crate) records: Mutex<Vec<Value>>,
     answered: Mutex<HashMap<String, Option<String>>>,
     questions: Mutex<BTreeMap<String, Value>>,
-    log: Mutex<Vec<String>>,
+    pub(crate) log: Mutex<Vec<String>>,
     changed: tokio::sync::watch::Sender<usize>,
 }
 
@@ -172,6 +172,7 @@ fn options(folder: &Folder, config: &std::path::Path) -> Options {
         config_home: config.to_owned(),
         folder: folder.clone(),
         program: "/bin/false".into(),
+        jobs: None,
     }
 }
 
@@ -280,7 +281,10 @@ async fn client(stream: UnixStream, session: SessionId, peer: Arc<Peer>) {
             }
             Ok(ClientFrame::Op { id, op, by }) => {
                 peer.ops.lock().push((op.clone(), by.clone()));
-                out.extend(answer(&peer, id, &op, by.as_deref()).to_line());
+                // A session that hangs answers nothing.
+                if !matches!(&op, WireOp::SetModel { model } if model == "silent") {
+                    out.extend(answer(&peer, id, &op, by.as_deref()).to_line());
+                }
             }
             _ => {}
         }
@@ -341,12 +345,15 @@ fn answer(peer: &Peer, id: OpId, op: &WireOp, by: Option<&str>) -> HostFrame {
             peer.questions.lock().remove(&request);
             peer.emit(&json!({"type": "question_resolved", "request_id": request, "by": by, "reply": reply}));
         }
+        WireOp::SetModel { model } if model == "none" => {
+            return nak(NakCode::Refused, "there is no such model", None);
+        }
         WireOp::Prompt { content, .. } => {
             peer.emit(&json!({"type": "user", "uuid": id, "isReplay": true, "message": {"role": "user", "content": content}}));
             for piece in ["Streamed ", "**words**"] {
                 peer.emit(&json!({"type": "stream_event", "event": {"type": "content_block_delta", "delta": {"type": "text_delta", "text": piece}}}));
             }
-            peer.emit(&json!({"type": "assistant", "message": {"role": "assistant", "content": [{"type": "text", "text": "Streamed **words**"}]}}));
+            peer.emit(&json!({"type": "assistant", "uuid": uuid::Uuid::new_v4(), "message": {"role": "assistant", "content": [{"type": "text", "text": "Streamed **words**"}]}}));
         }
         _ => peer.emit(&json!({"type": "result", "subtype": "success"})),
     }
