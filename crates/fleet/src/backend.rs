@@ -166,6 +166,16 @@ pub trait Backend: Send + Sync + Debug {
     fn now(&self) -> i64;
     /// A job.
     fn entry<'a>(&'a self, key: &'a JobKey) -> Pending<'a, Option<Versioned<Entry>>>;
+    /// All jobs.
+    fn entries(&self) -> Pending<'_, Vec<Entry>> {
+        Box::pin(async move {
+            let mut entries = Vec::new();
+            for key in self.keys().await? {
+                entries.extend(self.entry(&key).await?.map(|found| found.value));
+            }
+            Ok(entries)
+        })
+    }
     /// The names of all jobs.
     fn keys(&self) -> Pending<'_, Vec<JobKey>>;
     /// Writes a job if its revision is still this one; 0 if it must be new. [`QueueError::Conflict`] otherwise.
@@ -216,6 +226,9 @@ pub trait Backend: Send + Sync + Debug {
     fn put_worker<'a>(&'a self, worker: &'a WorkerInfo) -> Pending<'a, ()>;
     /// The workers that wrote theirs within the last 30 seconds.
     fn workers(&self) -> Pending<'_, Vec<WorkerInfo>>;
+    /// True for the first who asks with this name; others get false for at least 30 seconds. For upkeep that one worker of all
+    /// does.
+    fn is_first<'a>(&'a self, name: &'a str) -> Pending<'a, bool>;
     /// Sends a message to who listens now.
     fn publish<'a>(&'a self, topic: &'a str, message: Vec<u8>) -> Pending<'a, ()>;
     /// Receives the messages of a topic from now on.

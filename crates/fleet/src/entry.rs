@@ -1,6 +1,7 @@
 //! The state of a job, and every transition of it as a function of data.
 
 use crate::job::Job;
+use lathe_protocol::event::ModelUsage;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -89,11 +90,17 @@ pub struct JobResult {
     /// The transcript.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transcript: Option<String>,
+    /// Transcripts of sub-agents, and the runs of workflows: the blob of each file.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub beside: BTreeMap<String, String>,
     /// The commit that the changes are relative to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,
     /// Model calls.
     pub turns: u64,
+    /// The tokens and the cost of the last attempt, by model.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub usage: BTreeMap<String, ModelUsage>,
     /// Milliseconds of the last attempt.
     pub duration_ms: u64,
 }

@@ -22,8 +22,11 @@ const KEYS: &[&str] = &[
     "folder",
     "worktree",
     "model",
+    "effort",
+    "agent",
     "permissionMode",
     "allow",
+    "ask",
     "deny",
     "sandbox",
     "budgetUsd",
@@ -94,6 +97,9 @@ pub struct Rules {
     /// Rules for calls that are allowed without asking.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<String>,
+    /// Rules for calls that are asked about. Commands in the sandbox are not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ask: Vec<String>,
     /// Rules for calls that are denied.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub deny: Vec<String>,
@@ -106,6 +112,7 @@ impl Default for Rules {
         Self {
             permission_mode: None,
             allow: Vec::new(),
+            ask: Vec::new(),
             deny: Vec::new(),
             sandbox: true,
         }
@@ -182,6 +189,12 @@ pub struct Job {
     /// The model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// How hard the model should try.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<String>,
+    /// The agent that the conversation runs as; the worker must know it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
     /// The permissions.
     #[serde(flatten)]
     pub rules: Rules,
@@ -254,6 +267,8 @@ impl Job {
             priority: Priority::default(),
             place: Place::default(),
             model: None,
+            effort: None,
+            agent: None,
             rules: Rules::default(),
             limits: Limits::default(),
             schema: None,
@@ -404,8 +419,8 @@ mod tests {
         );
         assert!(job.rules.sandbox && job.limits.retries == 1);
         let text = r#"{"id":"a-1","prompt":"p","title":"t","tenant":"ada","class":"gpu","priority":"high",
-            "repo":"https://x.example/r.git","ref":"main","model":"opus","permissionMode":"acceptEdits","allow":["Edit"],
-            "deny":["Bash"],"sandbox":true,"budgetUsd":2.5,"maxTurns":9,"timeLimit":60,"retries":3,
+            "repo":"https://x.example/r.git","ref":"main","model":"opus","effort":"low","agent":"Explore",
+            "permissionMode":"acceptEdits","allow":["Edit"],"ask":["Bash(git push:*)"],"deny":["Bash"],"sandbox":true,"budgetUsd":2.5,"maxTurns":9,"timeLimit":60,"retries":3,
             "schema":{"type":"object"},"labels":["arm"],"secrets":["NPM_TOKEN"],"after":["b"]}"#;
         let job = Job::parse(text).unwrap();
         let again = Job::parse(&serde_json::to_string(&job).unwrap()).unwrap();

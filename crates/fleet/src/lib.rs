@@ -4,6 +4,7 @@
 //! | module | |
 //! |---|---|
 //! | [`job`] | a job as JSON |
+//! | [`address`] | addresses of servers |
 //! | [`entry`] | the state of a job, and its transitions as functions of data |
 //! | [`backend`] | the operations of a storage; [`Folders`] on this machine, NATS JetStream for many |
 //! | [`fleet`] | the protocol over a storage: claims, fencing, questions, budgets |
@@ -14,6 +15,7 @@
 //! its job can't append.
 #![forbid(unsafe_code)]
 
+pub mod address;
 pub mod backend;
 pub mod doctor;
 pub mod entry;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// Records above this size are stored as blobs.
 pub(crate) const LARGEST_RECORD: usize = 512 << 10;
@@ -25,6 +26,20 @@ pub enum LogRecord {
     Line {
         /// The line, without its end.
         line: String,
+    },
+    /// A line of a file beside the transcript: of the transcript of a sub-agent, or of the journal of a workflow.
+    Beside {
+        /// The name of the file.
+        name: String,
+        /// The line, without its end.
+        line: String,
+    },
+    /// A file beside the transcript that is written as a whole.
+    Whole {
+        /// The name of the file.
+        name: String,
+        /// Its content.
+        text: String,
     },
     /// A call is about to run.
     Call {
@@ -52,6 +67,8 @@ pub enum LogRecord {
 pub struct Conversation {
     /// The lines of the transcript.
     pub lines: Vec<String>,
+    /// The files beside the transcript, by name: sub-agents, and runs of workflows.
+    pub beside: BTreeMap<String, String>,
     /// Calls that began after a position and whose results may be unknown or lost.
     pub calls: Vec<(String, Value)>,
 }
@@ -65,6 +82,14 @@ impl Conversation {
             match record {
                 LogRecord::Begin { fresh: true, .. } => conversation = Self::default(),
                 LogRecord::Line { line } => conversation.lines.push(line.clone()),
+                LogRecord::Beside { name, line } => {
+                    let text = conversation.beside.entry(name.clone()).or_default();
+                    text.push_str(line);
+                    text.push('\n');
+                }
+                LogRecord::Whole { name, text } => {
+                    conversation.beside.insert(name.clone(), text.clone());
+                }
                 LogRecord::Call { tool, input, .. } if *position > snapshot => {
                     conversation.calls.push((tool.clone(), input.clone()));
                 }
@@ -91,6 +116,14 @@ mod tests {
         let line = |text: &str| LogRecord::Line {
             line: text.to_owned(),
         };
+        let beside = |line: &str| LogRecord::Beside {
+            name: "agent-1.jsonl".to_owned(),
+            line: line.to_owned(),
+        };
+        let whole = |text: &str| LogRecord::Whole {
+            name: "agent-1.meta.json".to_owned(),
+            text: text.to_owned(),
+        };
         let call = |id: &str| LogRecord::Call {
             id: id.to_owned(),
             tool: "Bash".to_owned(),
@@ -99,16 +132,23 @@ mod tests {
         let records = [
             begin(true),
             line("old"),
+            beside("old"),
             begin(true),
             line("a"),
             call("x"),
+            beside("one"),
+            whole("running"),
             begin(false),
+            beside("two"),
+            whole("completed"),
             line("b"),
             call("y"),
         ];
         let records: Vec<_> = (1..).zip(records).collect();
-        let found = Conversation::of(&records, 5);
+        let found = Conversation::of(&records, 6);
         assert_eq!(found.lines, ["a", "b"]);
+        let files = ["agent-1.jsonl", "agent-1.meta.json"].map(|name| found.beside[name].as_str());
+        assert_eq!(files, ["one\ntwo\n", "completed"]);
         assert_eq!(found.calls, [("Bash".to_owned(), json!("y"))]);
     }
 }

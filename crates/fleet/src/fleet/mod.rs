@@ -6,7 +6,7 @@
 mod budgets;
 mod order;
 
-use crate::backend::{Answer, Ask, Backend, Ticket, Versioned, Wanted, WorkerInfo};
+use crate::backend::{Answer, Ask, Backend, Pending, Ticket, Versioned, Wanted, WorkerInfo};
 use crate::entry::{Entry, JobResult, Ready, SnapshotRef, State, Verdict};
 use crate::error::QueueError;
 use crate::job::{Job, JobKey};
@@ -21,6 +21,8 @@ use tokio::sync::mpsc;
 const TRIES: usize = 100;
 /// How long a change waits before it is tried again.
 const PAUSE: Duration = Duration::from_millis(100);
+/// How long a step waits for servers that don't answer.
+const FAILOVER: Duration = Duration::from_secs(10);
 /// How long a job stays away that can't be run yet.
 const LATER: Duration = Duration::from_secs(2);
 
@@ -70,7 +72,7 @@ impl Claim {
 #[derive(Debug, Clone, PartialEq)]
 pub enum End {
     /// With a result.
-    Done(JobResult),
+    Done(Box<JobResult>),
     /// With an error; tried again if the job says so.
     Failed(String),
     /// By a request.
@@ -239,9 +241,10 @@ impl Fleet {
         let bytes = encode(&record)?;
         let key = claim.key();
         for _ in 0..TRIES {
-            let records = self.backend.log(&key, claim.log).await?;
+            let records = patiently(|| self.backend.log(&key, claim.log)).await?;
             claim.log = records.last().map_or(claim.log, |last| last.0);
-            match self.backend.append(&key, claim.log, bytes.clone()).await {
+            let append = || self.backend.append(&key, claim.log, bytes.clone());
+            match patiently(append).await {
                 Ok(position) => {
                     claim.log = position;
                     return Ok(());
@@ -297,7 +300,8 @@ impl Fleet {
                     return Ok(());
                 }
                 Err(QueueError::Conflict) => {
-                    let found = self.backend.entry(&claim.key()).await?;
+                    let key = claim.key();
+                    let found = patiently(|| self.backend.entry(&key)).await?;
                     let found = found.ok_or(QueueError::Fenced)?;
                     if found.value == next {
                         // Our own change, whose answer was lost.
@@ -340,7 +344,7 @@ impl Fleet {
                 }
                 Err(QueueError::Conflict) => {
                     // Our own record, whose answer was lost, or another worker's.
-                    let next = self.backend.log(&key, claim.log).await?;
+                    let next = patiently(|| self.backend.log(&key, claim.log)).await?;
                     return match next.as_slice() {
                         [(position, found)] if *found == bytes => {
                             claim.log = *position;
@@ -363,10 +367,10 @@ impl Fleet {
     /// If the storage fails or a record is damaged.
     pub async fn log(&self, key: &JobKey, after: u64) -> Result<Vec<(u64, LogRecord)>, QueueError> {
         let mut records = Vec::new();
-        for (position, bytes) in self.backend.log(key, after).await? {
+        for (position, bytes) in patiently(|| self.backend.log(key, after)).await? {
             let mut record = decode(&bytes)?;
             if let LogRecord::Blob { hash } = &record {
-                record = decode(&self.backend.blob(hash).await?)?;
+                record = decode(&patiently(|| self.backend.blob(hash)).await?)?;
             }
             records.push((position, record));
         }
@@ -379,7 +383,7 @@ impl Fleet {
     /// If the storage fails.
     pub async fn put_blob(&self, bytes: Vec<u8>) -> Result<String, QueueError> {
         let hash = hash(&bytes);
-        self.backend.put_blob(hash.clone(), bytes).await?;
+        patiently(|| self.backend.put_blob(hash.clone(), bytes.clone())).await?;
         Ok(hash)
     }
 
@@ -388,7 +392,7 @@ impl Fleet {
     /// # Errors
     /// If they are not there, or damaged.
     pub async fn blob(&self, name: &str) -> Result<Vec<u8>, QueueError> {
-        let bytes = self.backend.blob(name).await?;
+        let bytes = patiently(|| self.backend.blob(name)).await?;
         if hash(&bytes) == name {
             return Ok(bytes);
         }
@@ -437,7 +441,8 @@ impl Fleet {
     /// # Errors
     /// If the storage fails.
     pub async fn ask(&self, claim: &Claim, ask: &Ask) -> Result<(), QueueError> {
-        self.backend.put_ask(&claim.key(), ask).await
+        let key = claim.key();
+        patiently(|| self.backend.put_ask(&key, ask)).await
     }
 
     /// Answers a question. False if it was answered before; the first answer wins.
@@ -595,10 +600,7 @@ impl Fleet {
     /// # Errors
     /// If the storage fails.
     pub async fn entries(&self) -> Result<Vec<Entry>, QueueError> {
-        let mut entries = Vec::new();
-        for key in self.backend.keys().await? {
-            entries.extend(self.backend.entry(&key).await?.map(|found| found.value));
-        }
+        let mut entries = self.backend.entries().await?;
         entries.sort_by(|a, b| (a.created, &a.job.id).cmp(&(b.created, &b.job.id)));
         Ok(entries)
     }
@@ -608,7 +610,7 @@ impl Fleet {
     /// # Errors
     /// If the storage fails.
     pub async fn asks(&self, key: &JobKey) -> Result<Vec<Ask>, QueueError> {
-        self.backend.asks(key).await
+        patiently(|| self.backend.asks(key)).await
     }
 
     /// Writes the description of a worker.
@@ -633,6 +635,19 @@ impl Fleet {
     }
 }
 
+/// Does what may be done twice until the servers answer: while they choose a new leader, none does.
+async fn patiently<'a, T>(work: impl Fn() -> Pending<'a, T>) -> Result<T, QueueError> {
+    let until = Instant::now() + FAILOVER;
+    loop {
+        match work().await {
+            Err(QueueError::Server(_)) if Instant::now() < until => {
+                tokio::time::sleep(PAUSE).await;
+            }
+            done => return done,
+        }
+    }
+}
+
 /// The state of a job after an attempt.
 fn ended(entry: &Entry, end: &End, now: i64) -> Entry {
     // An attempt that somebody else stopped is none of the job's.
@@ -644,7 +659,7 @@ fn ended(entry: &Entry, end: &End, now: i64) -> Entry {
     match end {
         End::Done(result) => {
             let mut next = entry.released(State::Done, None, now);
-            next.result = Some(result.clone());
+            next.result = Some(JobResult::clone(result));
             next
         }
         End::Cancelled => entry.released(State::Cancelled, None, now),

@@ -9,7 +9,22 @@ use std::collections::BTreeMap;
 /// A queued job that is this old is offered again by a sweep: its message may be lost.
 const FORGOTTEN: i64 = 30_000;
 
+/// How often one of all workers sweeps, in milliseconds.
+const TURN: i64 = 30_000;
+
 impl Fleet {
+    /// Sweeps, if no other worker did in this half minute: a sweep reads every job.
+    ///
+    /// # Errors
+    /// If the storage fails.
+    pub async fn sweep_in_turn(&self) -> Result<(), QueueError> {
+        let turn = format!("sweep-{}", self.backend.now() / TURN);
+        if self.backend.is_first(&turn).await? {
+            self.sweep().await?;
+        }
+        Ok(())
+    }
+
     /// Repairs what a crash between two steps left behind: jobs without a message, parked jobs with an answer.
     ///
     /// # Errors

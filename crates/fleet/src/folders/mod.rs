@@ -442,6 +442,21 @@ impl Backend for Folders {
         })
     }
 
+    fn is_first<'a>(&'a self, name: &'a str) -> Pending<'a, bool> {
+        let name = name.to_owned();
+        self.run(move |inner| {
+            let folder = inner.root.join("turns");
+            files::create_folder(&folder)?;
+            let first = files::write_new(&folder.join(&name), b"")?;
+            if first {
+                for older in files::names(&folder)?.iter().filter(|it| **it != name) {
+                    files::remove(&folder.join(older))?;
+                }
+            }
+            Ok(first)
+        })
+    }
+
     fn publish<'a>(&'a self, topic: &'a str, message: Vec<u8>) -> Pending<'a, ()> {
         let topic = topic.to_owned();
         self.run(move |inner| inner.publish(&topic, message))

@@ -14,6 +14,7 @@
 mod checks;
 mod table;
 
+use crate::address::{self, User};
 use crate::backend::{Answer, Ask, Backend, Check, Pending, Ticket, Versioned, Wanted, WorkerInfo};
 use crate::entry::{Budget, Entry};
 use crate::error::QueueError;
@@ -29,7 +30,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 use table::Table;
 use tokio::sync::mpsc;
@@ -42,6 +43,8 @@ const REQUEST: Duration = Duration::from_secs(5);
 const PULL: Duration = Duration::from_millis(500);
 /// How long the list of tenants is used.
 const TENANTS: Duration = Duration::from_secs(3);
+/// Requests at a time where many values are read.
+const AT_ONCE: usize = 64;
 /// How long a job stays away from a worker that does not meet its conditions.
 const MISFIT: Duration = Duration::from_secs(1);
 
@@ -72,10 +75,16 @@ pub struct Nats {
     waits: Table,
     budgets: Table,
     workers: Table,
-    /// The server's clock minus ours, in milliseconds.
-    skew: AtomicI64,
+    clock: Mutex<Clock>,
     consumers: Mutex<Consumers>,
     turn: AtomicUsize,
+}
+
+/// The server's time at a moment of a clock that nobody sets: the clock of this machine may be wrong, and may jump.
+#[derive(Debug)]
+struct Clock {
+    at: Instant,
+    server: i64,
 }
 
 #[derive(Debug, Default)]
@@ -96,11 +105,13 @@ fn failed(error: impl Display) -> QueueError {
     QueueError::Server(format!("NATS: {error}"))
 }
 
+fn milliseconds_of(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
 fn local_now() -> i64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.map_or(0, |since| {
-        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-    })
+    since.map_or(0, milliseconds_of)
 }
 
 impl Nats {
@@ -119,9 +130,15 @@ impl Nats {
                 .await
                 .map_err(QueueError::io("read", file))?;
         }
-        let addresses: Vec<&str> = options.url.split(',').map(str::trim).collect();
-        let several = addresses.len() >= 3;
-        let client = connect.connect(addresses).await.map_err(failed)?;
+        let servers = address::read(&options.url);
+        // The client takes no user from an address.
+        connect = match servers.user {
+            Some(User::Named { name, password }) => connect.user_and_password(name, password),
+            Some(User::Token(token)) => connect.token(token),
+            None => connect,
+        };
+        let several = servers.addresses.len() >= 3;
+        let client = connect.connect(servers.addresses).await.map_err(failed)?;
         let context = async_nats::jetstream::ContextBuilder::new()
             .timeout(REQUEST)
             .ack_timeout(REQUEST)
@@ -179,7 +196,10 @@ impl Nats {
             waits: table("wait", Duration::ZERO).await?,
             budgets: table("budget", Duration::ZERO).await?,
             workers: table("worker", Duration::from_secs(30)).await?,
-            skew: AtomicI64::new(0),
+            clock: Mutex::new(Clock {
+                at: Instant::now(),
+                server: local_now(),
+            }),
             consumers: Mutex::default(),
             turn: AtomicUsize::new(0),
             client,
@@ -192,16 +212,19 @@ impl Nats {
 
     /// Compares the clocks: a value is written, and its time is the server's.
     async fn measure_skew(&self) -> Result<i64, QueueError> {
-        let before = local_now();
+        let before = (Instant::now(), local_now());
         let key = format!("clock-{}", uuid::Uuid::new_v4().simple());
         self.workers.put(&key, b"null".to_vec(), Some(0)).await?;
-        let after = local_now();
+        let took = before.0.elapsed();
         let Some(found) = self.workers.get(&key).await? else {
             return Ok(0);
         };
-        let skew = found.time - (before + after) / 2;
-        self.skew.store(skew, Ordering::Relaxed);
-        Ok(skew)
+        let half = took / 2;
+        *self.clock.lock() = Clock {
+            at: before.0 + half,
+            server: found.time,
+        };
+        Ok(found.time - before.1 - milliseconds_of(half))
     }
 
     /// The tenants with their classes.
@@ -368,11 +391,12 @@ fn message(ticket: &Ticket) -> Result<&Message, QueueError> {
 
 impl Backend for Nats {
     fn describe(&self) -> String {
-        self.options.url.clone()
+        address::read(&self.options.url).addresses.join(",")
     }
 
     fn now(&self) -> i64 {
-        local_now() + self.skew.load(Ordering::Relaxed)
+        let clock = self.clock.lock();
+        clock.server + milliseconds_of(clock.at.elapsed())
     }
 
     fn entry<'a>(&'a self, key: &'a JobKey) -> Pending<'a, Option<Versioned<Entry>>> {
@@ -384,6 +408,19 @@ impl Backend for Nats {
                 value: read("a job", &found.bytes)?,
                 revision: found.revision,
             }))
+        })
+    }
+
+    fn entries(&self) -> Pending<'_, Vec<Entry>> {
+        Box::pin(async move {
+            let keys = self.keys().await?;
+            let read = |key: JobKey| async move { self.entry(&key).await };
+            let mut found = futures::stream::iter(keys).map(read).buffered(AT_ONCE);
+            let mut entries = Vec::new();
+            while let Some(entry) = found.next().await {
+                entries.extend(entry?.map(|found| found.value));
+            }
+            Ok(entries)
         })
     }
 
@@ -600,6 +637,17 @@ impl Backend for Nats {
             self.workers.put(&name, written(worker)?, None).await?;
             // Clocks drift; a worker lives long.
             self.measure_skew().await.map(|_| ())
+        })
+    }
+
+    fn is_first<'a>(&'a self, name: &'a str) -> Pending<'a, bool> {
+        Box::pin(async move {
+            let key = format!("turn-{name}");
+            match self.workers.put(&key, b"null".to_vec(), Some(0)).await {
+                Ok(_) => Ok(true),
+                Err(QueueError::Conflict) => Ok(false),
+                Err(error) => Err(error),
+            }
         })
     }
 

@@ -148,7 +148,7 @@ impl Attempt {
             .any(|line| line.contains(r#""type":"user""#));
         let asks = fleet.asks(&key).await?;
         let (transcript, start, prompt) = if continues {
-            let transcript = Transcript::write(path.clone(), &conversation.lines)?;
+            let transcript = Transcript::write(path.clone(), &conversation)?;
             let prompt = continuation(&claim, &checkout, &conversation, &asks);
             (transcript, Start::Resume(path), prompt)
         } else {
@@ -269,7 +269,7 @@ impl Attempt {
                 if frame["is_error"] == true {
                     return Ok(Some(End::Failed(failure(&frame))));
                 }
-                return Ok(Some(End::Done(JobResult {
+                return Ok(Some(End::Done(Box::new(JobResult {
                     text: frame["result"].as_str().unwrap_or_default().to_owned(),
                     structured: frame
                         .get("structured_output")
@@ -277,8 +277,9 @@ impl Attempt {
                         .cloned(),
                     base: self.checkout.base.clone(),
                     turns: frame["num_turns"].as_u64().unwrap_or_default(),
+                    usage: serde_json::from_value(frame["modelUsage"].clone()).unwrap_or_default(),
                     ..JobResult::default()
-                })));
+                }))));
             }
             _ => {}
         }
@@ -448,10 +449,9 @@ impl Attempt {
         Ok(())
     }
 
-    /// Appends the new lines of the transcript to the log.
+    /// Appends the new lines of the transcript, and of the files beside it, to the log.
     async fn save_lines(&mut self) -> Result<(), AttemptError> {
-        for line in self.transcript.next() {
-            let record = LogRecord::Line { line };
+        for record in self.transcript.next() {
             self.fleet.append(&mut self.claim, &record).await?;
         }
         Ok(())
@@ -509,7 +509,7 @@ impl Attempt {
     }
 
     /// Ends the session, and saves what the state needs: blobs first, then the log.
-    async fn settle(&mut self, end: &End) -> Result<Option<JobResult>, AttemptError> {
+    async fn settle(&mut self, end: &End) -> Result<Option<Box<JobResult>>, AttemptError> {
         match end {
             End::Done(_) => self.session.close().await,
             End::Parked | End::HandOver(_) | End::Cancelled | End::Failed(_) => {
@@ -519,7 +519,10 @@ impl Attempt {
         self.save_lines().await?;
         match end {
             End::Parked | End::HandOver(_) => self.snapshot().await?,
-            End::Done(result) => return self.result(result.clone()).await.map(Some),
+            End::Done(result) => {
+                let result = JobResult::clone(result);
+                return self.result(result).await.map(|it| Some(Box::new(it)));
+            }
             End::Failed(_) | End::Cancelled => {}
         }
         Ok(None)
@@ -536,6 +539,9 @@ impl Attempt {
         }
         if let Ok(text) = std::fs::read(self.transcript.path()) {
             result.transcript = Some(self.fleet.put_blob(text).await?);
+        }
+        for (name, text) in self.transcript.files_beside() {
+            result.beside.insert(name, self.fleet.put_blob(text).await?);
         }
         result.duration_ms =
             u64::try_from(self.clock.begun.elapsed().as_millis()).unwrap_or(u64::MAX);

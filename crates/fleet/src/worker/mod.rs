@@ -237,7 +237,7 @@ async fn upkeep(
                 let busy = options.slots.saturating_sub(slots.available_permits());
                 present(&fleet, &options, busy).await
             }
-            _ = sweeps.tick() => fleet.sweep().await,
+            _ = sweeps.tick() => fleet.sweep_in_turn().await,
         };
         if let Err(error) = ended {
             tracing::warn!("upkeep of the queue failed: {error}");

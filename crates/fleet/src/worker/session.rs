@@ -62,6 +62,8 @@ pub(super) fn words(entry: &Entry, start: &Start) -> Vec<String> {
         words.extend(value.map(|value| format!("--{name}={value}")));
     };
     add("model", job.model.clone());
+    add("effort", job.effort.clone());
+    add("agent", job.agent.clone());
     let mode = job.rules.permission_mode;
     add("permission-mode", mode.map(|mode| mode.name().to_owned()));
     add("max-turns", job.limits.max_turns.map(|it| it.to_string()));
@@ -74,6 +76,10 @@ pub(super) fn words(entry: &Entry, start: &Start) -> Vec<String> {
     }
     for rule in &job.rules.deny {
         add("disallowedTools", Some(rule.clone()));
+    }
+    if !job.rules.ask.is_empty() {
+        let settings = json!({"permissions": {"ask": job.rules.ask}});
+        add("settings", Some(settings.to_string()));
     }
     words
 }
@@ -194,7 +200,7 @@ mod tests {
 
     #[test]
     fn the_command_line_has_the_rules_and_limits_of_the_job() {
-        let text = r#"{"prompt":"p","model":"opus","permissionMode":"acceptEdits","allow":["Edit","Bash(git log:*)"],
+        let text = r#"{"prompt":"p","model":"opus","effort":"low","agent":"Explore","ask":["Edit(a)"],"permissionMode":"acceptEdits","allow":["Edit","Bash(git log:*)"],
             "deny":["WebFetch"],"budgetUsd":2,"maxTurns":3,"schema":{"type":"object"}}"#;
         let mut entry = Entry::new(Job::parse(text).unwrap(), 0).claimed("w", 0, GRACE);
         entry.cost_usd = 0.5;
@@ -202,6 +208,9 @@ mod tests {
         for word in [
             "--resume=/t.jsonl",
             "--model=opus",
+            "--effort=low",
+            "--agent=Explore",
+            r#"--settings={"permissions":{"ask":["Edit(a)"]}}"#,
             "--permission-mode=acceptEdits",
             "--allowedTools=Edit",
             "--allowedTools=Bash(git log:*)",

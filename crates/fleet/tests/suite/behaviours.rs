@@ -50,10 +50,10 @@ async fn nothing(fleet: &Fleet, wanted: &Wanted) {
 }
 
 fn done() -> End {
-    End::Done(JobResult {
+    End::Done(Box::new(JobResult {
         text: "answer".to_owned(),
         ..JobResult::default()
-    })
+    }))
 }
 
 async fn finish(fleet: &Fleet, claim: Claim) {
@@ -77,6 +77,16 @@ async fn lines(fleet: &Fleet, id: &str) -> Vec<String> {
         _ => None,
     });
     lines.collect()
+}
+
+pub(crate) async fn one_of_many_has_a_turn(fleet: Fleet) {
+    let backend = fleet.backend();
+    let asked = [
+        backend.is_first("sweep-1").await.unwrap(),
+        backend.is_first("sweep-1").await.unwrap(),
+        backend.is_first("sweep-2").await.unwrap(),
+    ];
+    assert_eq!(asked, [true, false, true]);
 }
 
 pub(crate) async fn a_job_is_submitted_once_and_finished_once(fleet: Fleet) {

@@ -40,6 +40,7 @@ macro_rules! all_on {
             $open,
             [
                 a_job_is_submitted_once_and_finished_once,
+                one_of_many_has_a_turn,
                 many_takers_take_every_job_once,
                 jobs_are_taken_by_class_priority_and_conditions,
                 a_silent_worker_loses_its_job_and_can_publish_nothing,
