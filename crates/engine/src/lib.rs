@@ -27,6 +27,7 @@ pub mod turn;
 pub mod workflow;
 mod worktree;
 
+pub use agents::MemberSeat;
 pub use context::prompt;
 pub use conversation::coordinator::NoScratch;
 pub use conversation::goal::{BadGoal, Goal};
@@ -38,7 +39,7 @@ pub use open::change_text::{Change, ChangeTextError, change_text};
 pub use open::options::{
     CustomTools, ExtensionOptions, HistoryOptions, LentEditor, LimitOptions, LoadedSettings,
     ModelOptions, OpenError, PermissionOptions, PromptOptions, SessionChoice, SessionOptions,
-    SettingsOptions, Setup, ToolOptions, TranscriptObserver,
+    SettingsOptions, Setup, TeamOptions, ToolOptions, TranscriptObserver,
 };
 pub use open::preview::{Preview, PreviewPart, context_usage, preview};
 pub use open::schedule::{ScheduleOptions, SessionClock};
@@ -46,10 +47,11 @@ pub use open::{Opened, SessionTools, ToolAnswer, open};
 pub use session::events::EventStream;
 pub use session::observe::{BeginObserving, ObserveOptions, Observer};
 pub use session::{
-    BesideError, Carried, ChangedFilesError, ContextHandle, EndReason, ExtensionsHandle, FlagError,
-    GoalHandle, HistoryHandle, MessageRefused, ModelHandle, PermissionsHandle, PluginsHandle,
-    Restart, SessionHandle, SessionMessage, SettingsHandle, SideQuestionsHandle, SwitchError,
-    SwitchSource, TaskError, TasksHandle, UnknownEffort, cost, events, ledger, plugins,
+    BesideError, Carried, ChangedFilesError, ContextHandle, EFFORTS, EndReason, ExtensionsHandle,
+    FlagError, GoalHandle, HistoryHandle, MessageRefused, ModelHandle, PermissionsHandle,
+    PluginsHandle, Restart, SessionHandle, SessionMessage, SettingsHandle, SideQuestionsHandle,
+    SwitchError, SwitchSource, TaskError, TasksHandle, UnknownEffort, cost, events, ledger,
+    plugins,
 };
 pub use skills::UnknownStyle;
 pub use turn::decide;

@@ -3,8 +3,9 @@
 use crate::open::model::{anthropic, chosen_model, directory_catalog, keys, provider};
 use lathe_model::catalog::tables;
 use lathe_model::discovery::Discovered;
-use lathe_model::key_store::KeyStore;
-pub use lathe_model::key_store::Place;
+pub use lathe_model::key_store::KeyStoreError;
+use lathe_model::key_store::{KeyStore, Place};
+pub use lathe_model::providers::ANTHROPIC;
 use lathe_model::providers::{Kind, ProviderEntry};
 use lathe_model::trial::{self, Trial};
 use lathe_model::{Catalog, ModelError, ModelInfo, Router};
@@ -26,6 +27,17 @@ pub struct Overview {
     table_url: Option<String>,
     settings: Resolved,
     places: Places,
+}
+
+/// Where the key of a provider comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProviderKey {
+    /// The provider.
+    pub provider: String,
+    /// Where its key comes from, or why it needs none.
+    pub source: String,
+    /// Whether it needs a key and has none.
+    pub is_missing: bool,
 }
 
 /// How long fetching a table may take, and how large it may be.
@@ -198,15 +210,36 @@ impl Overview {
         &self.store
     }
 
+    /// Stores the key of a provider. Gives a sentence that says where it is now.
+    ///
+    /// # Errors
+    /// If the key can't be stored.
+    pub fn log_in(&self, provider: &str, key: &str) -> Result<String, KeyStoreError> {
+        let place = self.store.set(provider, key)?;
+        let file = self.store.file().display();
+        Ok(match place {
+            Place::Keyring(program) => {
+                format!("The key of {provider} is in the system's keyring ({program}).")
+            }
+            Place::File(None) => {
+                format!("The key of {provider} is in {file} (only you can read it).")
+            }
+            Place::File(Some(why)) => format!(
+                "The key of {provider} is in {file} (only you can read it): the keyring can't be used ({why})."
+            ),
+        })
+    }
+
     /// The providers, and where their keys come from.
     #[must_use]
-    pub fn keys(&self) -> Vec<(String, String)> {
+    pub fn keys(&self) -> Vec<ProviderKey> {
         let entries = self.catalog.providers().entries();
         entries
             .map(|entry| {
                 let source = self.router.key_source(&format!("{}/x", entry.name));
+                let is_missing = source == "none" && entry.needs_key;
                 let source = match source.as_str() {
-                    "none" if entry.needs_key => "no key".to_owned(),
+                    "none" if is_missing => "no key".to_owned(),
                     "none" => match entry.kind {
                         Kind::Bedrock => "credentials of AWS, found when they are needed",
                         Kind::Vertex => "credentials of Google, found when they are needed",
@@ -215,7 +248,11 @@ impl Overview {
                     .to_owned(),
                     _ => source,
                 };
-                (entry.name.clone(), source)
+                ProviderKey {
+                    provider: entry.name.clone(),
+                    source,
+                    is_missing,
+                }
             })
             .collect()
     }

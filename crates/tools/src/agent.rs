@@ -244,6 +244,10 @@ fn finished(task: &AgentTask) -> ToolOutput {
         note.push_str(worktree);
     }
     note.push(']');
+    let mut tokens = json!(task.tokens);
+    if tokens.get("service_tier").is_none() {
+        tokens["service_tier"] = Value::Null;
+    }
     let mut output = ToolOutput::blocks(
         vec![ContentBlock::text(result.clone()), ContentBlock::text(note)],
         json!({
@@ -252,6 +256,7 @@ fn finished(task: &AgentTask) -> ToolOutput {
             "content": [{"type": "text", "text": task.result}],
             "totalDurationMs": usage.duration_ms, "totalTokens": usage.total_tokens,
             "totalToolUseCount": usage.tool_uses, "worktree": task.worktree,
+            "resolvedModel": task.model, "usage": tokens,
         }),
         Display::Markdown { text: result },
     );

@@ -185,11 +185,11 @@ impl Tool for AskUserQuestion {
         // For people without the words that introduce it to the model.
         let shown = text.lines().skip(1).collect::<Vec<_>>().join("\n");
         let display = Display::Text { text: shown };
-        Ok(ToolOutput::new(
-            text,
-            json!({"questions": input.questions, "answers": answers, "annotations": input.annotations}),
-            display,
-        ))
+        let mut structured = json!({"questions": input.questions, "answers": answers});
+        if let Some(annotations) = input.annotations {
+            structured["annotations"] = json!(annotations);
+        }
+        Ok(ToolOutput::new(text, structured, display))
     }
 }
 

@@ -65,11 +65,16 @@ pub(crate) fn schedule_of(
 /// A job for programs.
 #[must_use]
 pub fn structured(schedule: &Schedule, job: &Job) -> Value {
-    let next = schedule.next_of(job).map(|next| next.to_string());
-    json!({
+    let next = schedule.next_of(job);
+    let mut value = json!({
         "id": job.id, "cron": job.cron, "prompt": job.prompt, "recurring": job.recurring,
-        "durable": job.durable, "paused": job.paused, "next": next,
-    })
+        "durable": job.durable, "paused": job.paused, "next": next.map(|next| next.to_string()),
+        "humanSchedule": in_words(schedule, job),
+    });
+    if let Some(next) = next {
+        value["nextFireAt"] = next.as_millisecond().into();
+    }
+    value
 }
 
 /// The jobs in words; `None` when there are none.
@@ -77,6 +82,18 @@ pub fn structured(schedule: &Schedule, job: &Job) -> Value {
 pub fn text_of(schedule: &Schedule, jobs: &[Job]) -> Option<String> {
     let lines: Vec<String> = jobs.iter().map(|job| line(schedule, job)).collect();
     (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+/// When a job runs, as people read it.
+fn in_words(schedule: &Schedule, job: &Job) -> String {
+    match (job.when(), schedule.next_of(job)) {
+        (When::Cron(cron), Some(next)) if job.recurring => {
+            format!("{cron}, next {}", schedule.local_time(next))
+        }
+        (When::Cron(cron), None) => cron,
+        (_, Some(next)) => format!("once, {}", schedule.local_time(next)),
+        (When::At(moment), None) => format!("once, {}", schedule.local_time(moment)),
+    }
 }
 
 fn line(schedule: &Schedule, job: &Job) -> String {

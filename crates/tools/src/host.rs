@@ -16,6 +16,7 @@ use futures::future::BoxFuture;
 use lathe_protocol::event::TaskUsage;
 use lathe_protocol::ids::{TaskId, ToolUseId};
 use lathe_protocol::permission::PermissionMode;
+use lathe_protocol::usage::Usage;
 use lathe_web::search::Query;
 use serde_json::Value;
 use std::path::PathBuf;
@@ -291,6 +292,8 @@ pub struct WorkflowOrder {
     pub args: Value,
     /// A run whose finished agents are not run again.
     pub resume: Option<String>,
+    /// Whether its agents are jobs of the fleet.
+    pub fleet: bool,
 }
 
 /// A workflow that runs.
@@ -399,6 +402,10 @@ pub struct AgentTask {
     pub structured: Option<Value>,
     /// Dollars that it has cost; 0 where the price is unknown.
     pub cost_usd: f64,
+    /// Its model.
+    pub model: String,
+    /// The tokens of its requests by kind.
+    pub tokens: Usage,
 }
 
 /// How planning stands.
@@ -410,6 +417,8 @@ pub struct PlanState {
     pub file: PathBuf,
     /// The plan as it stands; empty when there is none.
     pub text: String,
+    /// Whether an agent plans, not the main conversation.
+    pub in_agent: bool,
 }
 
 /// A change of a task in the task list.

@@ -1,7 +1,7 @@
 //! The tools through which the model sees what MCP servers offer to read. They are there only while a
 //! connected server has resources.
 
-use crate::context::{CallContext, ToolContext};
+use crate::context::{CallContext, SecretCheck, ToolContext};
 use crate::mcp_result::{self, clean};
 use crate::mcp_tool::{McpCaller, answered};
 use crate::tool::{CallTraits, Tool, ToolError, ToolOutput};
@@ -10,7 +10,7 @@ use lathe_protocol::permission::Subject;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// How many resources are listed at most.
@@ -119,14 +119,39 @@ impl Tool for ListMcpResources {
     }
 }
 
-/// The file that an address names, if it is the address of a file.
+/// Whether an address names a file that is not read without the user's word, by whatever links lead to it. A server that
+/// gives out files must not be a way around the rules for reading.
 #[must_use]
-pub fn file_of(uri: &str) -> Option<PathBuf> {
-    let rest = uri
-        .get(..7)
-        .filter(|start| start.eq_ignore_ascii_case("file://"));
-    let path = rest.and_then(|_| uri.get(7..))?;
-    let path = path.find('/').and_then(|at| path.get(at..))?;
+pub fn names_closed_file(uri: &str, folder: &Path, secrets: &SecretCheck) -> bool {
+    file_of(uri).is_some_and(|path| {
+        let path = folder.join(path);
+        let real = std::fs::canonicalize(&path);
+        secrets(&path) || real.is_ok_and(|real| secrets(&real))
+    })
+}
+
+/// The file that an address may name: what stands after the scheme and the host, or a path. Pages of the web are none.
+fn file_of(uri: &str) -> Option<PathBuf> {
+    let is_scheme = |text: &str| {
+        text.starts_with(|first: char| first.is_ascii_alphabetic())
+            && text
+                .chars()
+                .all(|letter| letter.is_ascii_alphanumeric() || "+-.".contains(letter))
+    };
+    let path = match uri.split_once(':') {
+        Some((scheme, _))
+            if ["http", "https"]
+                .iter()
+                .any(|web| scheme.eq_ignore_ascii_case(web)) =>
+        {
+            return None;
+        }
+        Some((scheme, rest)) if is_scheme(scheme) => match rest.strip_prefix("//") {
+            Some(rest) => rest.find('/').and_then(|at| rest.get(at..))?,
+            None => rest,
+        },
+        _ => uri,
+    };
     let path = path.split(['?', '#']).next().unwrap_or(path);
     let bytes = path.as_bytes();
     let mut decoded = Vec::with_capacity(bytes.len());
@@ -196,10 +221,8 @@ impl Tool for ReadMcpResource {
     }
 
     async fn call(&self, input: ReadInput, context: CallContext) -> Result<ToolOutput, ToolError> {
-        // A server that gives out files must not be a way around the rules for reading.
-        if let Some(path) = file_of(&input.uri)
-            && (context.session.secrets)(&path)
-        {
+        let folder = context.session.working_folder.read().clone();
+        if names_closed_file(&input.uri, &folder, &context.session.secrets) {
             return Err(ToolError::failed(format!(
                 "{} is not read: it may contain secrets, or a rule denies it.",
                 clean(&input.uri)
@@ -223,6 +246,48 @@ impl Tool for ReadMcpResource {
                 input.server,
                 clean(&error.to_string())
             ))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_spelling_of_an_address_brings_a_closed_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        std::fs::create_dir(root.join("closed")).unwrap();
+        std::fs::write(root.join("closed/key"), "").unwrap();
+        std::os::unix::fs::symlink("closed", root.join("linked")).unwrap();
+        let closed = root.join("closed");
+        let secrets: SecretCheck = Arc::new(move |path: &Path| {
+            path.starts_with(&closed) || path.file_name().is_some_and(|name| name == ".env")
+        });
+        let at = root.display();
+        for uri in [
+            format!("file://{at}/closed/key"),
+            format!("FILE://{at}/closed/key"),
+            format!("file://localhost{at}/closed/key"),
+            format!("file:{at}/closed/key"),
+            format!("file://{at}/linked/key"),
+            format!("file://{at}/linked/%6bey?x#y"),
+            format!("{at}/closed/key"),
+            format!("repo://{at}/closed/key"),
+            "closed/key".to_owned(),
+            "repo:.env".to_owned(),
+            "notes://mine/%2eenv".to_owned(),
+        ] {
+            assert!(names_closed_file(&uri, &root, &secrets), "{uri}");
+        }
+        for uri in [
+            format!("file://{at}/open"),
+            "memo:insights".to_owned(),
+            "https://example.com/.env".to_owned(),
+            "note://1".to_owned(),
+        ] {
+            assert!(!names_closed_file(&uri, &root, &secrets), "{uri}");
         }
     }
 }

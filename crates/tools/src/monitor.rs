@@ -99,6 +99,7 @@ impl Tool for Monitor {
                     description: description.clone(),
                     tool_use_id: Some(context.tool_use_id.clone()),
                     sandbox: context.sandbox.clone(),
+                    confinement: context.confinement.clone(),
                     ..RunOptions::default()
                 };
                 let task = shell

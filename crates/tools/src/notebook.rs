@@ -201,12 +201,28 @@ pub(crate) struct ChangedNotebook {
     pub(crate) index: usize,
     /// The cell's id, if it has one.
     pub(crate) id: Option<String>,
+    /// The cell's kind.
+    pub(crate) kind: CellKind,
+    /// The source that was replaced or deleted.
+    pub(crate) old_source: Option<String>,
+    /// The language of the code cells.
+    pub(crate) language: String,
+}
+
+/// The language that a notebook says its code is in.
+pub(crate) fn language(notebook: &Value) -> &str {
+    let metadata = &notebook["metadata"];
+    metadata["language_info"]["name"]
+        .as_str()
+        .or_else(|| metadata["kernelspec"]["language"].as_str())
+        .unwrap_or("python")
 }
 
 /// Makes a change to a notebook's text.
 pub(crate) fn change(text: &str, change: &CellChange) -> Result<ChangedNotebook, NotebookError> {
     let notebook = Spans::parse(text)?;
     let layout = notebook.layout();
+    let language = language(&serde_json::from_str(text)?).to_owned();
     match change {
         CellChange::Replace(name, source, kind) => {
             let index = find(&notebook, name)?;
@@ -215,7 +231,10 @@ pub(crate) fn change(text: &str, change: &CellChange) -> Result<ChangedNotebook,
             Ok(ChangedNotebook {
                 text: splice(text, edits),
                 index,
+                kind: kind.unwrap_or(cell.kind),
+                old_source: Some(joined(cell.value.get("source"))),
                 id: cell.id,
+                language,
             })
         }
         CellChange::Insert(after, source, kind) => {
@@ -229,15 +248,21 @@ pub(crate) fn change(text: &str, change: &CellChange) -> Result<ChangedNotebook,
                 text: splice(text, vec![inserted(&notebook, &layout, index, &cell)]),
                 index,
                 id,
+                kind: *kind,
+                old_source: None,
+                language,
             })
         }
         CellChange::Delete(name) => {
             let index = find(&notebook, name)?;
-            let id = Cell::parse(&notebook, index)?.id;
+            let cell = Cell::parse(&notebook, index)?;
             Ok(ChangedNotebook {
                 text: splice(text, vec![deleted(&notebook, index)]),
                 index,
-                id,
+                kind: cell.kind,
+                old_source: Some(joined(cell.value.get("source"))),
+                id: cell.id,
+                language,
             })
         }
     }
@@ -414,6 +439,15 @@ impl Cell {
             }
         }
         value
+    }
+}
+
+/// A source or an output, which stands as one text or as a list of lines.
+pub(crate) fn joined(value: Option<&Value>) -> String {
+    match value {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Array(lines)) => lines.iter().filter_map(Value::as_str).collect(),
+        _ => String::new(),
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::change::{self, Wanted};
 use crate::context::{CallContext, ToolContext};
 use crate::file_cache::Need;
-use crate::notebook::{self, CellChange, CellKind, CellName};
+use crate::notebook::{self, CellChange, CellKind, CellName, ChangedNotebook};
 use crate::tool::{CallTraits, Tool, ToolError, ToolOutput};
 use lathe_protocol::permission::Subject;
 use schemars::JsonSchema;
@@ -134,34 +134,44 @@ impl Tool for NotebookEdit {
                 .map_err(|error| ToolError::failed(format!("{shown} was not changed: {error}.")))?;
             Ok(Wanted {
                 text: changed.text.clone(),
-                detail: (changed.index, changed.id),
+                detail: changed,
             })
         })
         .await?;
 
-        let (index, id) = &done.detail;
+        let ChangedNotebook { index, id, .. } = &done.detail;
         let name = id.clone().unwrap_or_else(|| format!("cell-{index}"));
         let verb = match input.mode() {
             EditMode::Replace => "Replaced",
             EditMode::Insert => "Inserted",
             EditMode::Delete => "Deleted",
         };
+        let mut structured = json!({
+            "notebook_path": path,
+            "cell_id": name,
+            "cell_number": index,
+            "new_source": input.new_source.as_deref().unwrap_or_default(),
+            "cell_type": done.detail.kind,
+            "language": done.detail.language,
+            "edit_mode": input.mode(),
+            "structuredPatch": done.hunks,
+            "originalFile": done.original,
+        });
+        if let Some(source) = &done.detail.old_source {
+            structured["old_source"] = source.as_str().into();
+        }
+        // A text that is too long to report is left out before and after.
+        if let Some(original) = &done.original {
+            structured["original_file"] = original.as_str().into();
+            structured["updated_file"] = done.detail.text.as_str().into();
+        }
         Ok(ToolOutput::new(
             format!(
                 "{verb} cell {name} (number {index}) of {}.{}",
                 path.display(),
                 done.notes_text()
             ),
-            json!({
-                "notebook_path": path,
-                "cell_id": id,
-                "cell_number": index,
-                "new_source": input.new_source,
-                "cell_type": input.cell_type,
-                "edit_mode": input.mode(),
-                "structuredPatch": done.hunks,
-                "originalFile": done.original,
-            }),
+            structured,
             done.display(&path),
         ))
     }

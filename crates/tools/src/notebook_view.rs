@@ -1,16 +1,16 @@
 //! Jupyter notebooks as the model sees them: cells with their outputs, and pictures as pictures.
 
-use crate::notebook::NotebookError;
+use crate::notebook::{NotebookError, joined, language};
 use base64::Engine as _;
 use lathe_protocol::content::ContentBlock;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The longest text of one output that is shown.
 const LONGEST_OUTPUT: usize = 10_000;
 
-/// The notebook as blocks (text for cells and outputs, pictures where an output is one) and the
-/// number of its cells.
-pub(crate) fn show(bytes: &[u8]) -> Result<(Vec<ContentBlock>, usize), NotebookError> {
+/// The notebook as blocks (text for cells and outputs, pictures where an output is one), and its
+/// cells without their outputs for programs.
+pub(crate) fn show(bytes: &[u8]) -> Result<(Vec<ContentBlock>, Vec<Value>), NotebookError> {
     let text = std::str::from_utf8(bytes).map_err(|_| NotebookError::NotText)?;
     let notebook: Value = serde_json::from_str(text)?;
     let no_cells = Vec::new();
@@ -27,7 +27,25 @@ pub(crate) fn show(bytes: &[u8]) -> Result<(Vec<ContentBlock>, usize), NotebookE
         shown.text.push_str("The notebook has no cells.");
     }
     shown.flush();
-    Ok((shown.blocks, cells.len()))
+    let language = language(&notebook);
+    let listed = cells.iter().enumerate();
+    let listed = listed.map(|(index, cell)| summary(index, cell, language));
+    Ok((shown.blocks, listed.collect()))
+}
+
+/// A cell for programs.
+fn summary(index: usize, cell: &Value, language: &str) -> Value {
+    let kind = cell["cell_type"].as_str().unwrap_or("unknown");
+    let mut summary = json!({
+        "cellType": kind,
+        "cell_id": cell["id"].as_str().map_or_else(|| format!("cell-{index}"), str::to_owned),
+        "source": joined(cell.get("source")),
+    });
+    if kind == "code" {
+        summary["language"] = language.into();
+        summary["execution_count"] = cell["execution_count"].clone();
+    }
+    summary
 }
 
 /// Collects text and breaks it where a picture comes.
@@ -124,15 +142,6 @@ impl Shown {
     }
 }
 
-/// A multi-line text as notebooks store it: a text, or a list of lines.
-fn joined(value: Option<&Value>) -> String {
-    match value {
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Array(lines)) => lines.iter().filter_map(Value::as_str).collect(),
-        _ => String::new(),
-    }
-}
-
 /// The text without the colour sequences that tracebacks are full of.
 fn without_escapes(text: &str) -> String {
     let mut result = String::with_capacity(text.len());
@@ -169,7 +178,7 @@ mod tests {
             ]},
         ]});
         let (blocks, cells) = show(notebook.to_string().as_bytes()).unwrap();
-        assert_eq!(cells, 2);
+        assert_eq!(cells.len(), 2);
         let [ContentBlock::Text(text)] = blocks.as_slice() else {
             panic!("{blocks:?}")
         };

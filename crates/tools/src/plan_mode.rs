@@ -135,8 +135,8 @@ impl Tool for EnterPlanMode {
             "Plan mode is on. Look around, think, and write the plan to {file} (the only file that can be written now). When it is complete, call ExitPlanMode."
         );
         Ok(ToolOutput::new(
-            text,
-            json!({"planFilePath": plan.file}),
+            text.clone(),
+            json!({"message": text, "planFilePath": plan.file}),
             Display::Text {
                 text: format!("Planning, in {file}"),
             },
@@ -226,7 +226,10 @@ impl Tool for ExitPlanMode {
             .unwrap_or_else(|| before.file.display().to_string());
         Ok(ToolOutput::new(
             text,
-            json!({"plan": plan, "filePath": file, "mode": mode}),
+            json!({
+                "plan": plan, "filePath": file, "mode": mode,
+                "isAgent": before.in_agent,
+            }),
             Display::Markdown { text: plan },
         ))
     }

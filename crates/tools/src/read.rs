@@ -579,9 +579,11 @@ impl Request {
         self.remember_whole(opened.stamp, &bytes);
         Ok(ToolOutput::blocks(
             blocks,
-            json!({"type": "notebook", "file": {"filePath": self.path, "numCells": cells}}),
+            json!({"type": "notebook", "file": {
+                "filePath": self.path, "numCells": cells.len(), "cells": cells,
+            }}),
             Display::Text {
-                text: format!("{cells} cells"),
+                text: format!("{} cells", cells.len()),
             },
         ))
     }

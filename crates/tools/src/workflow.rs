@@ -34,6 +34,9 @@ pub struct Input {
     /// A run whose finished agents are not run again.
     #[serde(default)]
     resume_from_run_id: Option<String>,
+    /// Run the agents as jobs of the user's fleet instead of here.
+    #[serde(default)]
+    fleet: Option<bool>,
 }
 
 impl Input {
@@ -76,7 +79,9 @@ impl Tool for Workflow {
     }
 
     fn activity(&self, input: &Input) -> String {
-        format!("Workflow {}", input.title())
+        let elsewhere = input.fleet.unwrap_or_default();
+        let place = if elsewhere { " on the fleet" } else { "" };
+        format!("Workflow {}{place}", input.title())
     }
 
     async fn validate(&self, input: &Input, context: &ToolContext) -> Result<(), ToolError> {
@@ -101,6 +106,7 @@ impl Tool for Workflow {
                 .map(|path| context.session.resolve_path(&path)),
             args: input.args.unwrap_or(Value::Null),
             resume: input.resume_from_run_id,
+            fleet: input.fleet.unwrap_or_default(),
         };
         let session = context.session.clone();
         let host = session.needs_host(NAME)?;

@@ -82,6 +82,7 @@ impl Tool for Write {
                 "content": input.content,
                 "structuredPatch": done.hunks,
                 "originalFile": done.original,
+                "userModified": false,
             }),
             done.display(&path),
         ))

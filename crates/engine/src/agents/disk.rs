@@ -9,7 +9,7 @@ use lathe_protocol::ids::{RecordId, ToolUseId};
 use lathe_protocol::record::Record;
 use lathe_tools::host::AgentStatus;
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// An agent's file.
@@ -112,16 +112,21 @@ impl Agents {
 
     /// Writes to an agent's output.
     pub(crate) fn note_output(entry: &AgentEntry, text: &str) {
+        Self::append_output(&entry.output_file, text);
+    }
+
+    /// The same by its file.
+    pub(crate) fn append_output(file: &Path, text: &str) {
         use std::io::Write as _;
         use std::os::unix::fs::OpenOptionsExt as _;
-        if let Some(folder) = entry.output_file.parent() {
+        if let Some(folder) = file.parent() {
             let _ = lathe_session::paths::create_private_folder(folder);
         }
         let written = std::fs::OpenOptions::new()
             .append(true)
             .create(true)
             .mode(0o600)
-            .open(&entry.output_file)
+            .open(file)
             .and_then(|mut file| file.write_all(format!("{}\n", text.trim_end()).as_bytes()));
         if let Err(error) = written {
             tracing::warn!(%error, "an agent's output could not be written");

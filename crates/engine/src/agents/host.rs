@@ -231,7 +231,11 @@ impl SessionHost for Host {
                 "You coordinate, so you don't have {tool}: start a worker with Agent that does it."
             ));
         }
-        let place = shared.role.place()?;
+        let Some(place) = shared.role.place() else {
+            return (team::seat(&shared).is_some_and(|seat| !seat.leads)
+                && FORBIDDEN.contains(&tool))
+            .then(|| format!("Members of a team don't have {tool}: it is for the leader."));
+        };
         if tool == agent::NAME || tool == agent::ALIAS {
             return (place.depth >= MOST_DEPTH).then(|| {
                 format!(

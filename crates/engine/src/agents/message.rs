@@ -4,7 +4,7 @@ use crate::agents::notice;
 use crate::agents::order::{add_hooks, child_token, new_worktree, order_prompt};
 use crate::agents::run::Ready;
 use crate::agents::start::{self, Start, StartFrom};
-use crate::agents::{AgentEntry, NewAgent, State, WORKFLOW, team};
+use crate::agents::{AgentEntry, NewAgent, REMOTE, State, WORKFLOW, team};
 use crate::context::git::Git;
 use crate::conversation::ConversationShared;
 use crate::worktree::Worktree;
@@ -89,6 +89,9 @@ pub(crate) async fn write_to(
     entry: &Arc<AgentEntry>,
     message: &str,
 ) -> Result<(), ToolError> {
+    if let Some(written) = team::write_as_user(shared, &entry.id, message) {
+        return written;
+    }
     if give(entry, format!("A message from the user:\n{message}")) {
         return Ok(());
     }
@@ -234,6 +237,12 @@ fn definition_again(
             old.id
         )));
     }
+    if old.agent_type == REMOTE {
+        return Err(ToolError::failed(format!(
+            "{} was a job of the fleet and can't be continued here.",
+            old.id
+        )));
+    }
     if definition.is_some() || old.agent_type == FORK {
         return Ok((definition, None));
     }
@@ -251,7 +260,7 @@ fn definition_again(
 }
 
 /// The entry of an agent that is woken.
-fn entry_again(
+pub(super) fn entry_again(
     shared: &ConversationShared,
     old: &AgentEntry,
     state: &State,

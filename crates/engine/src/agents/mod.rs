@@ -32,16 +32,19 @@ pub(crate) use fork::ForkPoint;
 pub(crate) use host::Host;
 pub(crate) use order::preloaded;
 pub(crate) use start::narrow;
-pub(crate) use workflow::{WORKFLOW, WorkflowAgents};
+pub use team::own::MemberSeat;
+pub(crate) use workflow::{REMOTE, WORKFLOW, WorkflowAgents};
 
 use crate::context::prompt::PromptParts;
 use crate::conversation::ConversationShared;
 use crate::turn::decide::Limits;
+use crate::workflow::Elsewhere;
 use crate::worktree::WorktreeError;
 use lathe_extensions::{AgentCatalog, AgentDefinition};
 use lathe_model::{CacheMarkers, RecoveryPolicy};
 use lathe_protocol::event::TaskUsage;
 use lathe_protocol::ids::{AgentId, RecordId, TaskId, ToolUseId};
+use lathe_protocol::usage::Usage;
 use lathe_session::{SessionPaths, WriterOptions};
 use lathe_tools::ToolError;
 use lathe_tools::host::{AgentStatus, AgentTask};
@@ -139,6 +142,8 @@ pub(crate) struct Agents {
     /// How long the end of the session waits for those in the background; zero is for ever, `None` not
     /// at all.
     patience: Mutex<Option<Duration>>,
+    /// Where agents of workflows run that are not to run here.
+    pub(crate) elsewhere: Option<Elsewhere>,
 }
 
 impl Agents {
@@ -158,6 +163,7 @@ impl Agents {
             tracker: TaskTracker::new(),
             ending: AtomicBool::new(false),
             patience: Mutex::default(),
+            elsewhere: None,
         }
     }
 
@@ -337,6 +343,8 @@ pub(crate) struct State {
     pub(crate) usage: TaskUsage,
     /// Dollars that it has cost in this run of the session.
     pub(crate) cost_usd: f64,
+    /// The tokens of its requests by kind.
+    pub(crate) tokens: Usage,
     pub(crate) last_tool: Option<String>,
     pub(crate) worktree_note: Option<String>,
     pub(crate) worktree: Option<PathBuf>,
@@ -396,6 +404,7 @@ impl AgentEntry {
                 result: String::new(),
                 usage: TaskUsage::default(),
                 cost_usd: 0.0,
+                tokens: Usage::default(),
                 last_tool: None,
                 worktree_note: None,
                 worktree: None,
@@ -425,9 +434,9 @@ impl AgentEntry {
         self.state.lock().status == AgentStatus::Running
     }
 
-    /// Whether it is one of the agents that work at once. A run of a workflow only waits for some.
+    /// Whether it is one of the agents that work at once here. A run of a workflow only waits for some.
     pub(crate) fn takes_place(&self) -> bool {
-        self.is_running() && self.agent_type != WORKFLOW
+        self.is_running() && self.agent_type != WORKFLOW && self.agent_type != REMOTE
     }
 
     pub(crate) fn is_background(&self) -> bool {
@@ -494,6 +503,8 @@ impl AgentEntry {
             phase: state.phase.clone(),
             structured: state.structured.clone(),
             cost_usd: state.cost_usd,
+            model: state.model.clone(),
+            tokens: state.tokens.clone(),
         }
     }
 

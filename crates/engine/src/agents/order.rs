@@ -135,7 +135,17 @@ pub(super) async fn run_agent(
         None => Ok(()),
     };
     let started = match joined {
-        Ok(()) => start_agent(shared, &order, definition.as_ref(), &entry, call).await,
+        Ok(()) => {
+            start_member(
+                shared,
+                &order,
+                definition.as_ref(),
+                &entry,
+                team.as_ref(),
+                call,
+            )
+            .await
+        }
         Err(error) => Err(error),
     };
     if let Some(team) = &team {
@@ -171,6 +181,24 @@ pub(super) async fn run_agent(
     }
 }
 
+/// Starts an agent: as a process of its own, if it is a member of a team that is to be one.
+async fn start_member(
+    shared: &Arc<ConversationShared>,
+    order: &AgentOrder,
+    definition: Option<&AgentDefinition>,
+    entry: &Arc<AgentEntry>,
+    team: Option<&Arc<team::Team>>,
+    call: &CallContext,
+) -> Result<(), ToolError> {
+    if let (Some(team), Some(definition)) = (team, definition)
+        && team.runs_as_process(entry)
+    {
+        let model = model_of(shared, order, definition);
+        return team::begin_process(shared, team, order, definition, entry, model).await;
+    }
+    start_agent(shared, order, definition, entry, call).await
+}
+
 /// Lets an agent continue without its call.
 fn send_to_background(shared: &Arc<ConversationShared>, entry: &AgentEntry) {
     entry.set_background();
@@ -191,6 +219,7 @@ pub(super) fn child_token(shared: &ConversationShared) -> CancellationToken {
     }
 }
 
+/// The entry of an agent that a conversation starts: one of a definition, or a fork.
 fn new_entry(
     shared: &Arc<ConversationShared>,
     order: &AgentOrder,
@@ -198,30 +227,14 @@ fn new_entry(
     background: bool,
     call: &CallContext,
 ) -> Arc<AgentEntry> {
-    let id = AgentId(new_id('a'));
     AgentEntry::new(NewAgent {
-        output_file: shared
-            .tools
-            .results_folder
-            .join(format!("agent-{id}.output")),
-        id,
         name: order.name.clone(),
         agent_type: definition.map_or_else(|| FORK.to_owned(), |it| it.name.clone()),
-        description: order.description.clone(),
-        prompt: order.prompt.clone(),
-        tool_use_id: Some(call.tool_use_id.clone()),
         parent: shared.role.place().map(|place| place.id.clone()),
         background,
         cancel: child_token(shared),
-        status: AgentStatus::Running,
+        ..nameless(shared, order, call)
     })
-}
-
-/// An id that begins with a letter.
-pub(super) fn new_id(kind: char) -> String {
-    let letters = RecordId::random().to_string();
-    let unique = letters.chars().filter(|letter| *letter != '-').take(16);
-    std::iter::once(kind).chain(unique).collect()
 }
 
 /// The entry of an agent that a run of a workflow starts.
@@ -232,23 +245,38 @@ pub(super) fn child_of(
     run: &AgentEntry,
     call: &CallContext,
 ) -> Arc<AgentEntry> {
-    let id = AgentId(new_id('a'));
     AgentEntry::new(NewAgent {
-        output_file: shared
-            .tools
-            .results_folder
-            .join(format!("agent-{id}.output")),
+        agent_type: definition.name.clone(),
+        parent: Some(run.id.clone()),
+        cancel: run.cancel.child_token(),
+        ..nameless(shared, order, call)
+    })
+}
+
+/// The facts that an order alone decides.
+fn nameless(shared: &ConversationShared, order: &AgentOrder, call: &CallContext) -> NewAgent {
+    let id = AgentId(new_id('a'));
+    let results = &shared.tools.results_folder;
+    NewAgent {
+        output_file: results.join(format!("agent-{id}.output")),
         id,
         name: None,
-        agent_type: definition.name.clone(),
+        agent_type: String::new(),
         description: order.description.clone(),
         prompt: order.prompt.clone(),
         tool_use_id: Some(call.tool_use_id.clone()),
-        parent: Some(run.id.clone()),
+        parent: None,
         background: false,
-        cancel: run.cancel.child_token(),
+        cancel: CancellationToken::new(),
         status: AgentStatus::Running,
-    })
+    }
+}
+
+/// An id that begins with a letter.
+pub(super) fn new_id(kind: char) -> String {
+    let letters = RecordId::random().to_string();
+    let unique = letters.chars().filter(|letter| *letter != '-').take(16);
+    std::iter::once(kind).chain(unique).collect()
 }
 
 pub(super) async fn start_agent(

@@ -95,6 +95,7 @@ impl Ready {
         ended.review(&conversation, &order, &actions).await;
         let usage = usage_of(&conversation, &entry);
         let cost_usd = conversation.ledger.totals().cost_usd();
+        let tokens = conversation.ledger.totals().usage();
         // Its events are passed on before its end is reported.
         conversation.shared.events.send(Event::SessionEnded);
         let _ = forwarding.await;
@@ -106,6 +107,7 @@ impl Ready {
         entry.update(|state| {
             state.usage = usage;
             state.cost_usd = cost_usd;
+            state.tokens = tokens;
             state.result = ended.result;
             state.conversation = Weak::new();
         });
@@ -312,6 +314,12 @@ pub(crate) fn started(entry: &AgentEntry) -> TaskNotice {
     let mut extra = lathe_protocol::Extra::new();
     extra.insert("subagent_type".to_owned(), entry.agent_type.as_str().into());
     extra.insert("prompt".to_owned(), entry.prompt.as_str().into());
+    if let Some(parent) = &entry.parent {
+        extra.insert("parent_task_id".to_owned(), parent.as_str().into());
+    }
+    if let Some(phase) = entry.state().phase {
+        extra.insert("phase".to_owned(), phase.into());
+    }
     TaskNotice::Started {
         task_id: entry.task_id(),
         description: entry.description.clone(),

@@ -211,7 +211,7 @@ fn hooks(
         environment_file: None,
         agent: Some((entry.id.clone(), entry.agent_type.clone())),
         watched: crate::conversation::watched_files::WatchedFiles::default(),
-        moment: parent.hooks.moment.clone(),
+        moment: Mutex::new(parent.hooks.moment.lock().for_agent()),
     })
 }
 

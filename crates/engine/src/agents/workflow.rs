@@ -2,9 +2,11 @@
 
 use crate::agents::order::{child_of, start_agent};
 use crate::agents::run::{self, finish};
-use crate::agents::{AgentEntry, AgentError, Agents};
+use crate::agents::{AgentEntry, AgentError, Agents, NewAgent};
 use crate::conversation::ConversationShared;
+use crate::workflow::{Elsewhere, RemoteEnd, RemoteOrder};
 use lathe_protocol::event::Event;
+use lathe_protocol::ids::AgentId;
 use lathe_tools::agent::GENERAL;
 use lathe_tools::host::{AgentOrder, AgentStatus, AgentTask};
 use lathe_tools::{CallContext, ToolError};
@@ -12,6 +14,9 @@ use std::sync::Arc;
 
 /// The type of the entry that stands for a run.
 pub(crate) const WORKFLOW: &str = "workflow";
+
+/// The type of the entry that stands for a job of a fleet.
+pub(crate) const REMOTE: &str = "fleet";
 
 /// The agents of a session, for a workflow that a conversation runs.
 #[derive(Clone)]
@@ -73,6 +78,63 @@ impl WorkflowAgents {
             entry,
             status,
         );
+    }
+
+    /// Runs an agent of a run on the fleet, to its end. `charge` counts what it used, and gives the tokens.
+    pub(crate) async fn run_elsewhere(
+        &self,
+        run: &Arc<AgentEntry>,
+        elsewhere: &Elsewhere,
+        order: RemoteOrder,
+        phase: Option<String>,
+        charge: impl FnOnce(&RemoteEnd) -> u64 + Send,
+    ) -> (RemoteEnd, u64) {
+        let agents = &self.shared.session.agents;
+        let id = AgentId(self.new_id('a'));
+        let entry = AgentEntry::new(NewAgent {
+            output_file: self
+                .shared
+                .tools
+                .results_folder
+                .join(format!("agent-{id}.output")),
+            id,
+            name: None,
+            agent_type: REMOTE.to_owned(),
+            description: order.title.clone(),
+            prompt: order.prompt.clone(),
+            tool_use_id: run.tool_use_id.clone(),
+            parent: Some(run.id.clone()),
+            background: false,
+            cancel: run.cancel.child_token(),
+            status: AgentStatus::Running,
+        });
+        entry.update(|state| state.phase = phase);
+        agents.remember(entry.clone());
+        let root = self.shared.root();
+        root.events.send(Event::Task(run::started(&entry)));
+        let places = &self.shared.session.settings.loader.places;
+        let say = |text: &str| {
+            Agents::note_output(&entry, text);
+            Agents::note_output(run, &format!("{}: {text}", entry.description));
+        };
+        let end = elsewhere.0.run(places, order, &say, &entry.cancel).await;
+        let tokens = charge(&end);
+        let status = match end.done {
+            true => AgentStatus::Completed,
+            false if entry.cancel.is_cancelled() => AgentStatus::Killed,
+            false => AgentStatus::Failed,
+        };
+        Agents::note_output(&entry, &format!("[{}]\n{}", status.word(), end.text));
+        let mut usage = entry.usage();
+        usage.total_tokens = tokens;
+        entry.update(|state| {
+            state.usage = usage;
+            state.cost_usd = end.cost_usd;
+            state.result.clone_from(&end.text);
+            state.structured.clone_from(&end.structured);
+        });
+        finish(agents, &root, &self.shared, &entry, status);
+        (end, tokens)
     }
 
     /// Runs an agent of a run to its end.

@@ -6,7 +6,7 @@ use crate::conversation::questions::{Answer, HookMay, Questions};
 use futures::FutureExt as _;
 use lathe_permissions::{PermissionContext, Permissions};
 use lathe_protocol::event::{News, NoticeLevel, Priority};
-use lathe_protocol::ids::{AgentId, RequestId, ToolUseId};
+use lathe_protocol::ids::{AgentId, ToolUseId};
 use lathe_protocol::permission::{
     Behavior, DecisionReason, NETWORK, PermissionMode, PermissionReply, PermissionRequest,
     PermissionUpdate, RuleSource, RuleValue,
@@ -253,22 +253,17 @@ fn question(calls: &Asker, wanted: &Wanted) -> PermissionRequest {
         }],
         Host::Address(_) => Vec::new(),
     };
+    let input = json!({
+        "url": format!("https://{}:{}/", wanted.host, wanted.port),
+        "prompt": "A sandboxed command connects to this host.",
+    });
     PermissionRequest {
-        request_id: RequestId::random(),
-        tool_name: "WebFetch".to_owned(),
-        input: json!({
-            "url": format!("https://{}:{}/", wanted.host, wanted.port),
-            "prompt": "A sandboxed command connects to this host.",
-        }),
-        tool_use_id: ToolUseId::from(wanted.command.clone()),
         permission_suggestions: suggestion,
-        blocked_path: None,
         decision_reason: Some(reason.text()),
         decision_reason_type: Some(reason.kind().to_owned()),
         display_name: Some(NETWORK.to_owned()),
         title: Some(format!("Reach {}", wanted.host)),
-        description: None,
         agent_id: calls.agent_id.clone(),
-        agent: None,
+        ..PermissionRequest::new("WebFetch", input, ToolUseId::from(wanted.command.clone()))
     }
 }

@@ -11,7 +11,6 @@ use crate::turn::decide::CallEnding;
 use lathe_hooks::{HookDecision, HookPermission};
 use lathe_permissions::{CallFacts, PermissionContext};
 use lathe_protocol::event::Event;
-use lathe_protocol::ids::RequestId;
 use lathe_protocol::permission::{
     Decision, DecisionReason, PermissionDenial, PermissionMode, PermissionReply, PermissionRequest,
     PermissionUpdate,
@@ -140,19 +139,12 @@ impl Pipeline {
 
     fn question(&self, prepared: &dyn PreparedCall, reason: &DecisionReason) -> PermissionRequest {
         PermissionRequest {
-            request_id: RequestId::random(),
-            tool_name: self.name().to_owned(),
-            input: prepared.input().clone(),
-            tool_use_id: self.id.clone(),
-            permission_suggestions: Vec::new(),
-            blocked_path: None,
             decision_reason: Some(reason.text()),
             decision_reason_type: Some(reason.kind().to_owned()),
             display_name: Some(self.name().to_owned()),
             title: Some(prepared.activity()),
-            description: None,
             agent_id: self.calls.agent_id.clone(),
-            agent: None,
+            ..PermissionRequest::new(self.name(), prepared.input().clone(), self.id.clone())
         }
     }
 

@@ -200,7 +200,8 @@ impl Pipeline {
             *modified = Value::Bool(true);
         }
         let folder_now = calls.tools.working_folder.read().clone();
-        if folder_now != folder {
+        let by_shell = matches!(subject, Subject::Shell { .. } | Subject::Typing { .. });
+        if by_shell && folder_now != folder {
             calls.hooks.cwd_changed(&folder, &folder_now).await;
         }
         if let (Some(undo), Some((before, roots))) = (&calls.undo, watched) {

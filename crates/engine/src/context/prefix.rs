@@ -108,10 +108,14 @@ fn change(last: &Shape, now: &ModelRequest) -> Option<Changed> {
     }
     let common = last.messages.len().min(now.messages.len());
     let different = (last.messages.shared_with(&now.messages)..common).find(|index| {
-        let (before, after) = (&last.messages[*index].bytes, &now.messages[*index].bytes);
+        let bytes_of = |messages: &EncodedMessages| messages.get(*index).map(|it| it.bytes);
+        let (Some(before), Some(after)) = (bytes_of(&last.messages), bytes_of(&now.messages))
+        else {
+            return true;
+        };
         // The last message may grow until the model has answered it.
-        let grows = index + 1 == last.messages.len() && grew(before, after);
-        !grows && !same(before, after)
+        let grows = index + 1 == last.messages.len() && grew(&before, &after);
+        !grows && !same(&before, &after)
     });
     if let Some(index) = different {
         return Some(Changed::Message(index));

@@ -218,7 +218,8 @@ mod tests {
         ];
         let kept = with_directive(&messages, 1, "sum up");
         assert_eq!(kept.len(), 1);
-        let text = std::str::from_utf8(&kept[0].bytes).unwrap();
+        let first = kept.get(0).unwrap();
+        let text = std::str::from_utf8(&first.bytes).unwrap();
         assert!(text.contains("second") && text.contains("sum up"));
         assert_eq!(with_directive(&messages, 0, "sum up").len(), 5);
         assert_eq!(with_directive(&messages, 99, "sum up").len(), 1);

@@ -53,11 +53,14 @@ impl Conversation {
         let is_persons = !prompt.is_meta && matches!(self.shared.role, Role::Main { .. });
         let expands = !prompt.is_meta && !prompt.verbatim && arrival != Arrival::ContextOnly;
         let mut verdict = HookOutcome::default();
-        if matches!(self.shared.role, Role::Main { .. }) {
+        {
             let choices = self.shared.choices.read();
             let hooks = &self.shared.hooks;
             hooks.note_choices(&choices.model, choices.effort.as_deref());
-            hooks.note_prompt(prompt.uuid);
+            // A notification that arrives during a turn belongs to the prompt that is worked on.
+            if is_persons || arrival == Arrival::First {
+                hooks.note_prompt(prompt.uuid);
+            }
         }
         if is_persons {
             verdict = self

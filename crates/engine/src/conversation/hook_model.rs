@@ -162,7 +162,7 @@ fn conversation(
         environment_file: None,
         agent: None,
         watched: crate::conversation::watched_files::WatchedFiles::default(),
-        moment: parent.hooks.moment.clone(),
+        moment: Mutex::new(parent.hooks.moment.lock().for_agent()),
     });
     let parts = Parts {
         events: sink.clone(),

@@ -1,4 +1,4 @@
-//! Where a session stands, as its hooks are told: the prompt, the model, how hard it tries.
+//! Where a conversation stands, as its hooks are told: the prompt, the model, how hard it tries.
 
 use crate::conversation::ConversationShared;
 use lathe_protocol::ids::{RecordId, SessionId};
@@ -9,7 +9,7 @@ use std::time::Instant;
 /// How hard models try by the API's own default.
 pub(crate) const DEFAULT_EFFORT: &str = "high";
 
-/// Where the session stands, for hooks.
+/// Where a conversation stands, for hooks.
 #[derive(Default)]
 pub(crate) struct Moment {
     /// Text of hooks for the model's next request.
@@ -31,6 +31,18 @@ impl Moment {
     pub(crate) fn new(entrypoint: String) -> Self {
         Self {
             entrypoint,
+            ..Self::default()
+        }
+    }
+
+    /// For the hooks of an agent, which has a model and an effort of its own: the prompt that it was started for.
+    pub(crate) fn for_agent(&self) -> Self {
+        Self {
+            prompt: self.prompt,
+            model: self.model.clone(),
+            effort: self.effort.clone(),
+            entrypoint: self.entrypoint.clone(),
+            servers: self.servers.clone(),
             ..Self::default()
         }
     }

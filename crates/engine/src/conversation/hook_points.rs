@@ -45,7 +45,7 @@ pub(crate) struct HookPoints {
     /// Files that hooks want to hear of.
     pub(crate) watched: crate::conversation::watched_files::WatchedFiles,
     /// Shared by all conversations of a session.
-    pub(crate) moment: Arc<Mutex<Moment>>,
+    pub(crate) moment: Mutex<Moment>,
 }
 
 /// Why an agent gets no worktree.
@@ -199,9 +199,11 @@ impl HookPoints {
         McpControl { shared }.provenance(tool)
     }
 
-    /// Notes the prompt that is worked on from now on.
+    /// Notes the prompt that is worked on from now on. An agent works on the prompt that it was started for.
     pub(crate) fn note_prompt(&self, prompt: RecordId) {
-        self.moment.lock().prompt = Some(prompt);
+        if self.agent.is_none() {
+            self.moment.lock().prompt = Some(prompt);
+        }
     }
 
     pub(crate) async fn pre_tool_use(
@@ -732,10 +734,7 @@ impl HookPoints {
     /// The answers of background hooks since the last call.
     pub(crate) fn take_late_context(&self) -> Vec<String> {
         let mut late = self.late.lock();
-        let mut texts = Vec::new();
-        if self.agent.is_none() {
-            texts.append(&mut self.moment.lock().pending);
-        }
+        let mut texts = std::mem::take(&mut self.moment.lock().pending);
         while let Ok(answer) = late.try_recv() {
             texts.extend(answer.answer.additional_context.clone());
             texts.extend(answer.answer.block.clone());

@@ -502,13 +502,13 @@ impl Conversation {
         let messages = self.history.request_messages();
         let named = at.and_then(|at| messages.get(at.message));
         let media = named
-            .map(media_of)
+            .map(|message| media_of(&message))
             .filter(|media| !media.is_empty())
             .or_else(|| {
                 messages
                     .iter()
                     .rev()
-                    .map(media_of)
+                    .map(|message| media_of(&message))
                     .find(|media| !media.is_empty())
             });
         let Some(media) = media else { return false };

@@ -110,6 +110,7 @@ impl ConversationShared {
             active: self.permissions.mode() == PermissionMode::Plan,
             text: read(&file),
             file,
+            in_agent: self.role.place().is_some(),
         }
     }
 

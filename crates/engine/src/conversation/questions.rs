@@ -73,6 +73,8 @@ pub struct Questions {
     main: Option<Arc<Permissions>>,
     /// The main conversation, of an agent's questions.
     root: Weak<ConversationShared>,
+    /// The way to the leader of the team that the session is a member of: it is asked instead of the face.
+    leader: OnceLock<crate::agents::team::Line>,
 }
 
 /// The end of a question.
@@ -108,6 +110,7 @@ impl Questions {
             in_background: AtomicBool::new(false),
             main: None,
             root: Weak::new(),
+            leader: OnceLock::new(),
         }
     }
 
@@ -136,6 +139,34 @@ impl Questions {
             in_background: AtomicBool::new(entry.is_background()),
             main: Some(root.permissions.clone()),
             root: Arc::downgrade(root),
+            leader: parent.leader.clone(),
+        }
+    }
+
+    /// Asks the leader of a team from now on.
+    pub(crate) fn ask_leader(&self, line: crate::agents::team::Line) {
+        // A session is a member of one team.
+        let _ = self.leader.set(line);
+    }
+
+    /// Sends a question to the leader, if there is one. Returns whether it was sent.
+    fn sent_to_leader(&self, race: &mut Race, request: &PermissionRequest) -> bool {
+        let Some(line) = self.leader.get().filter(|_| !self.refuses()) else {
+            return false;
+        };
+        let what = request.title.as_deref().unwrap_or(&request.tool_name);
+        match line.ask(request) {
+            Ok(asked) => {
+                race.enter(AnswererKind::Leader, asked.answer());
+                let text = format!("Waiting for the leader: {what}");
+                self.events.notice(NoticeLevel::Info, text);
+                true
+            }
+            Err(error) => {
+                let text = format!("The leader can't be asked ({error}), so you are: {what}");
+                self.events.notice(NoticeLevel::Warning, text);
+                false
+            }
         }
     }
 
@@ -280,7 +311,7 @@ impl Questions {
         let mut race = Race::new(request);
         let request = race.request().clone();
         let over = race.over();
-        if hooks.wants_permission_requests(&request.tool_name) {
+        if may_approve != HookMay::Nothing && hooks.wants_permission_requests(&request.tool_name) {
             let (hooks, request, over) = (hooks.clone(), request.clone(), over.clone());
             let mut asking = lathe_spawn::task(async move {
                 let reply = hooks.permission_request(&request, &over).await?;
@@ -305,7 +336,7 @@ impl Questions {
                 () = cancel.cancelled() => return Answer::Withdrawn,
             }
         }
-        let asked = self.answerer() == Answerer::Face;
+        let asked = !self.sent_to_leader(&mut race, &request) && self.answerer() == Answerer::Face;
         let answered_by: Arc<OnceLock<String>> = Arc::default();
         if asked {
             let question = Open {
@@ -326,7 +357,7 @@ impl Questions {
                 self.events
                     .send(Event::StateChanged(SessionState::RequiresAction));
             }
-            lathe_spawn::task(notify(hooks.clone(), request.clone(), over));
+            lathe_spawn::task(notify(hooks.clone(), request.clone()));
         }
         // However the wait ends (an answer, a cancellation, a dropped future), the question is closed.
         let mut closing = Closing {
@@ -351,6 +382,7 @@ impl Questions {
                         .cloned()
                         .unwrap_or_else(|| FACE.to_owned()),
                     AnswererKind::Editor => "editor".to_owned(),
+                    AnswererKind::Leader => lathe_tools::team::LEADER.to_owned(),
                     AnswererKind::Hook => "hook".to_owned(),
                     AnswererKind::Classifier => "classifier".to_owned(),
                 });
@@ -426,6 +458,8 @@ pub(crate) enum HookMay {
     Decide,
     /// Only no: a hard check, an ask rule or a secret needs confirmation.
     Refuse,
+    /// None: they were asked elsewhere.
+    Nothing,
 }
 
 impl HookMay {
@@ -450,7 +484,7 @@ fn narrowed(reply: PermissionReply, may: HookMay) -> Option<PermissionReply> {
         ..
     } = &mut reply
     {
-        if may == HookMay::Refuse {
+        if may != HookMay::Decide {
             return None;
         }
         updated_permissions.retain(|update| match update {
@@ -467,14 +501,12 @@ fn narrowed(reply: PermissionReply, may: HookMay) -> Option<PermissionReply> {
     Some(reply)
 }
 
-/// Tells Notification hooks that the user is waited for.
-async fn notify(hooks: Arc<HookPoints>, request: Arc<PermissionRequest>, over: CancellationToken) {
+/// Tells Notification hooks that the user is waited for. A hook that began runs to its end, however soon the answer
+/// comes.
+async fn notify(hooks: Arc<HookPoints>, request: Arc<PermissionRequest>) {
     let wanted = request.title.as_deref().unwrap_or(&request.tool_name);
     let message = format!("Lathe needs your permission: {wanted}");
-    tokio::select! {
-        () = hooks.notification("permission_prompt", &message) => {}
-        () = over.cancelled() => {}
-    }
+    hooks.notification("permission_prompt", &message).await;
 }
 
 struct Closing<'a> {

@@ -6,6 +6,7 @@ use lathe_mcp::Manager;
 use lathe_protocol::content::{Content, ContentBlock};
 use lathe_protocol::event::NoticeLevel;
 use lathe_settings::Variable;
+use lathe_tools::mcp_resources::names_closed_file;
 use lathe_tools::mcp_result::{self, ResultStore, clean};
 use serde_json::json;
 use std::time::Duration;
@@ -110,9 +111,8 @@ pub(crate) async fn attach_resources(
         .map(|server| server.name)
         .collect();
     for (server, uri) in mentions(text, &servers) {
-        // A server that gives out files is no way around the rules for reading.
-        let file = lathe_tools::mcp_resources::file_of(&uri);
-        if file.is_some_and(|file| (shared.tools.secrets)(&file)) {
+        let folder = shared.tools.working_folder.read().clone();
+        if names_closed_file(&uri, &folder, &shared.tools.secrets) {
             let why = "it may contain secrets, or a rule denies it";
             shared.events.notice(
                 NoticeLevel::Warning,

@@ -165,17 +165,13 @@ fn question(server: &str, request: &Value, status: Option<&ServerStatus>) -> Per
         .chars()
         .take(200)
         .collect::<String>();
+    let input = json!({
+        "server": server, "messages": shown,
+        "systemPrompt": request.get("systemPrompt").and_then(Value::as_str).map(clean),
+        "maxTokens": request.get("maxTokens"),
+    });
+    let tool_use_id = format!("sampling_{}", RequestId::random()).into();
     PermissionRequest {
-        request_id: RequestId::random(),
-        tool_name: format!("{}sampling", prefix(server)),
-        input: json!({
-            "server": server, "messages": shown,
-            "systemPrompt": request.get("systemPrompt").and_then(Value::as_str).map(clean),
-            "maxTokens": request.get("maxTokens"),
-        }),
-        tool_use_id: format!("sampling_{}", RequestId::random()).into(),
-        permission_suggestions: Vec::new(),
-        blocked_path: None,
         decision_reason: Some(format!(
             "the MCP server {server} requests a model answer; this needs approval each time"
         )),
@@ -183,8 +179,7 @@ fn question(server: &str, request: &Value, status: Option<&ServerStatus>) -> Per
         display_name: Some(format!("{title}: a question to the model")),
         title: Some(format!("Let the MCP server {server} ask the model")),
         description: Some(first),
-        agent_id: None,
-        agent: None,
+        ..PermissionRequest::new(format!("{}sampling", prefix(server)), input, tool_use_id)
     }
 }
 

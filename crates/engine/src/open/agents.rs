@@ -224,7 +224,8 @@ pub(crate) fn agents(
     environment: &Environment,
     options: &SessionOptions,
 ) -> Arc<Agents> {
-    let agents = Agents::new(catalog, paths, writer);
+    let mut agents = Agents::new(catalog, paths, writer);
+    agents.elsewhere.clone_from(&options.elsewhere);
     if !options.interactive {
         let ceiling = environment
             .get(Variable::PrintBackgroundWait)
@@ -314,6 +315,6 @@ pub(crate) async fn connect(
             "{interrupted} agent(s) of this session were interrupted when it ended; SendMessage resumes one"
         ))
     });
-    let team = agents::team::attach(shared);
+    let team = agents::team::attach(shared).await;
     interrupted.into_iter().chain(team).collect()
 }

@@ -174,7 +174,7 @@ fn hooks(
         ),
         agent: None,
         watched: WatchedFiles::default(),
-        moment: Arc::new(Mutex::new(Moment::new(entrypoint(loaded)))),
+        moment: Mutex::new(Moment::new(entrypoint(loaded))),
     })
 }
 

@@ -78,6 +78,7 @@ async fn begin(environment: Environment, options: SessionOptions) -> Result<Open
     let title = history.title.clone().filter(|_| history.carried.is_none());
     let editor = history.carried.as_ref().and_then(|carried| carried.editor);
     let wish = worktree_wish(&options);
+    let seat = options.team.member.clone();
     let goal = match &options.limits.goal {
         // A session that follows another in the same process has its own goal.
         Some(condition) if history.carried.is_none() => {
@@ -127,6 +128,7 @@ async fn begin(environment: Environment, options: SessionOptions) -> Result<Open
     }
     let shared = conversation.shared.clone();
     remarks.extend(agents::connect(&mut conversation, &shared, source == "resume").await);
+    crate::agents::team::attach_own(&shared, seat.as_ref());
     hooks.watched.tell(&hooks);
     let resumed = history.as_ref().filter(|_| source != "startup");
     let resumed = resumed.and_then(|history| resumed::facts(history, &conversation.shared));

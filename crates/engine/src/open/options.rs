@@ -49,11 +49,24 @@ pub struct SessionOptions {
     pub mcp: crate::mcp::McpOptions,
     /// The name of the worktree that the session works in; `None` is the folder itself.
     pub worktree: Option<String>,
+    /// Where agents of workflows can run that are not to run in this process.
+    pub elsewhere: Option<crate::workflow::Elsewhere>,
+    /// The session's part in teams.
+    pub team: TeamOptions,
     /// Who sees the events besides the face.
     pub observe: crate::session::observe::ObserveOptions,
     /// Whether the user sits there: then work beside the turns is on unless settings say otherwise, and
     /// leaving never waits for it.
     pub interactive: bool,
+}
+
+/// The session's part in teams.
+#[derive(Debug, Clone, Default)]
+pub struct TeamOptions {
+    /// The program that members run which are processes of their own; `None` starts no such members.
+    pub program: Option<PathBuf>,
+    /// The member that the session is.
+    pub member: Option<Arc<crate::agents::MemberSeat>>,
 }
 
 /// The model and how it reasons.

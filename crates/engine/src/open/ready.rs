@@ -474,6 +474,7 @@ fn session(equipped: &Equipped, agents: Arc<AgentCatalog>, betas: &[String]) -> 
             key_source: equipped.key_source.clone(),
             no_sandbox: options.permissions.no_sandbox,
             is_interactive: options.interactive,
+            program: options.team.program.clone(),
             model_is_pinned: options.model.name.is_some()
                 || environment.get(Variable::Model).is_some(),
         },

@@ -4,6 +4,7 @@ use futures::future::BoxFuture;
 use lathe_mcp::config::expand;
 use lathe_net::Network;
 use lathe_permissions::Permissions;
+use lathe_permissions::pattern::DomainPattern;
 use lathe_protocol::diagnostic::Diagnostic;
 use lathe_settings::schema::{self, Extract, SearchProvider};
 use lathe_settings::{Environment, Resolved};
@@ -70,12 +71,8 @@ impl WebPolicy for SessionWebPolicy {
 
 /// Whether `host` or `*.host` names a host.
 fn covers(known: &str, host: &str) -> bool {
-    match known.strip_prefix("*.") {
-        Some(parent) => host
-            .strip_suffix(parent)
-            .is_some_and(|rest| rest.ends_with('.')),
-        None => known.eq_ignore_ascii_case(host),
-    }
+    let pattern = DomainPattern::new(&format!("domain:{known}"));
+    pattern.is_ok_and(|pattern| pattern.matches(host, false))
 }
 
 /// The service that settings name; `None` if they don't fit together, which is said.
@@ -268,6 +265,7 @@ mod tests {
             ("Old.Example", "old.example", true),
             ("old.example", "a.old.example", false),
             ("*.old.example", "a.old.example", true),
+            ("*.Old.Example", "a.old.example", true),
             ("*.old.example", "old.example", false),
             ("*.old.example", "notold.example", false),
         ];

@@ -172,6 +172,20 @@ impl Totals {
             .sum()
     }
 
+    /// The tokens of everything by kind, in the form of the API.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        let mut usage = Usage::default();
+        for model in self.models.values() {
+            usage.input_tokens += model.input_tokens;
+            usage.output_tokens += model.output_tokens;
+            usage.cache_read_input_tokens += model.cache_read_input_tokens;
+            usage.cache_creation_input_tokens += model.cache_creation_input_tokens;
+            usage.server_tool_use.web_search_requests += model.web_search_requests;
+        }
+        usage
+    }
+
     /// Dollars of everything.
     #[must_use]
     pub fn cost_usd(&self) -> f64 {

@@ -68,19 +68,21 @@ impl SettingsLoader {
         (self.places.clone(), self.state.lock().options.clone())
     }
 
+    /// How settings are loaded now, with what a face has changed.
+    pub(crate) fn now(&self) -> LoadOptions {
+        let state = self.state.lock();
+        let mut options = state.options.clone();
+        if !state.changed.is_empty() {
+            options
+                .flags
+                .push(Value::Object(state.changed.clone()).to_string());
+        }
+        options
+    }
+
     /// The settings as they are now.
     pub(crate) fn current(&self) -> Resolved {
-        let options = {
-            let state = self.state.lock();
-            let mut options = state.options.clone();
-            if !state.changed.is_empty() {
-                options
-                    .flags
-                    .push(Value::Object(state.changed.clone()).to_string());
-            }
-            options
-        };
-        lathe_settings::load(&self.places, &options)
+        lathe_settings::load(&self.places, &self.now())
     }
 
     fn attach(&self) -> mpsc::UnboundedReceiver<LoadOptions> {

@@ -8,7 +8,7 @@ use crate::conversation::ConversationShared;
 use crate::conversation::questions::{Answer, HookMay};
 use crate::questions::Answerer;
 use lathe_protocol::event::{Event, NoticeLevel, SessionState};
-use lathe_protocol::ids::{RequestId, SessionId, ToolUseId};
+use lathe_protocol::ids::{SessionId, ToolUseId};
 use lathe_protocol::permission::{PermissionReply, PermissionRequest};
 use lathe_protocol::printable;
 use lathe_tools::host::OtherSession;
@@ -162,21 +162,8 @@ async fn ask(shared: &Arc<ConversationShared>, first: &SessionMessage) {
             {"label": "Refuse", "description": "Nothing of it is taken."},
         ],
     }]});
-    let request = PermissionRequest {
-        request_id: RequestId::random(),
-        tool_name: ask_user_question::NAME.to_owned(),
-        input,
-        tool_use_id: ToolUseId::from("session-message"),
-        permission_suggestions: Vec::new(),
-        blocked_path: None,
-        decision_reason: None,
-        decision_reason_type: None,
-        display_name: None,
-        title: None,
-        description: None,
-        agent_id: None,
-        agent: None,
-    };
+    let tool_use_id = ToolUseId::from("session-message");
+    let request = PermissionRequest::new(ask_user_question::NAME, input, tool_use_id);
     let cancel = shared.session.agents.cancel.clone();
     let asking = shared
         .questions

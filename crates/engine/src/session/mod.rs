@@ -21,9 +21,9 @@ pub(crate) mod schedule;
 mod services;
 
 pub use handles::{
-    BesideError, ChangedFilesError, ContextHandle, ExtensionsHandle, GoalHandle, HistoryHandle,
-    ModelHandle, PermissionsHandle, PluginsHandle, SettingsHandle, SideQuestionsHandle,
-    SwitchError, SwitchSource, TaskError, TasksHandle, UnknownEffort,
+    BesideError, ChangedFilesError, ContextHandle, EFFORTS, ExtensionsHandle, GoalHandle,
+    HistoryHandle, ModelHandle, PermissionsHandle, PluginsHandle, SettingsHandle,
+    SideQuestionsHandle, SwitchError, SwitchSource, TaskError, TasksHandle, UnknownEffort,
 };
 pub use live::FlagError;
 pub use messages::{MessageRefused, SessionMessage};
@@ -31,7 +31,7 @@ pub use restart::{Carried, Restart};
 pub(crate) use services::{Session, SessionSettings};
 
 use self::aside::Aside;
-use crate::agents::notice;
+use crate::agents::{notice, team};
 use crate::call::panic_message;
 use crate::context::compaction;
 use crate::conversation::records::reminder;
@@ -39,6 +39,7 @@ use crate::conversation::{Arrival, Conversation, ConversationShared, RunningTurn
 use crate::editor::EditorControl;
 use crate::mcp::McpControl;
 use crate::turn::decide::Done;
+use crate::turn::report::keep_totals;
 use futures::FutureExt as _;
 use lathe_hooks::HookRegistry;
 use lathe_protocol::elicitation::ElicitationReply;
@@ -49,7 +50,6 @@ use lathe_protocol::event::{
 use lathe_protocol::ids::{RecordId, RequestId, SessionId};
 use lathe_protocol::op::{Op, Prompt};
 use lathe_protocol::permission::PermissionReply;
-use lathe_protocol::record::Fact;
 use lathe_protocol::usage::Usage;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
@@ -376,6 +376,9 @@ impl Actor {
                 self.shared
                     .events
                     .send(Event::StateChanged(SessionState::Idle));
+                if !self.ending {
+                    team::went_idle(&self.shared);
+                }
             }
             if self.running.is_none() && self.ending && (quiet || !self.waits()) {
                 break;
@@ -518,6 +521,7 @@ impl Actor {
         }
         self.idle = false;
         self.shared.inbox.busy.store(true, Ordering::Relaxed);
+        team::turn_begins(&self.shared);
         self.shared
             .events
             .send(Event::StateChanged(SessionState::Running));
@@ -605,6 +609,10 @@ impl Actor {
                     compaction::compact(&mut conversation, "manual", instructions, &cancel).await
                 }
             };
+            // A summary costs as much as an answer.
+            keep_totals(&mut conversation).await;
+            // There is no turn to end: the next one finds the budget spent.
+            let _ = purse::check(&shared, conversation.ledger.cost_usd());
             if let Err(error) = outcome {
                 shared.events.send(Event::CompactionFailed {
                     reason: error.to_string(),
@@ -626,10 +634,7 @@ impl Actor {
         if !self.shared.spending.waiting.lock().is_empty() {
             // Questions beside the last turn are part of the cost, too.
             let mut conversation = self.conversation.lock().await;
-            conversation.take_extra_usage();
-            let totals = serde_json::to_value(conversation.ledger.totals()).unwrap_or_default();
-            let session_id = self.shared.session.id;
-            conversation.append_fact(Fact::Cost { totals, session_id });
+            keep_totals(&mut conversation).await;
             // There is no turn to end any more.
             let _ = purse::check(&self.shared, conversation.ledger.cost_usd());
         }
@@ -664,6 +669,9 @@ async fn run_turn(conversation: Arc<Mutex<Conversation>>, prompt: Prompt, turn: 
     let outcome = AssertUnwindSafe(conversation.run_turn(prompt, &turn))
         .catch_unwind()
         .await;
+    if let Ok(result) = &outcome {
+        team::turn_ended(&conversation.shared, result);
+    }
     if let Err(panic) = outcome {
         let message = panic_message(panic.as_ref()).to_owned();
         tracing::error!(message, "a turn panicked");

@@ -55,4 +55,6 @@ pub(crate) struct SessionSettings {
     pub(crate) no_sandbox: bool,
     /// Whether the user sits there.
     pub(crate) is_interactive: bool,
+    /// The program that members of teams run which are processes of their own.
+    pub(crate) program: Option<std::path::PathBuf>,
 }

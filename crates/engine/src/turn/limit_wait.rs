@@ -8,7 +8,7 @@ use crate::conversation::{Conversation, ConversationShared, RunningTurn};
 use jiff::{SignedDuration, Timestamp};
 use lathe_model::ModelError;
 use lathe_protocol::event::{Event, NoticeLevel};
-use lathe_protocol::ids::{RequestId, ToolUseId};
+use lathe_protocol::ids::ToolUseId;
 use lathe_protocol::permission::{PermissionReply, PermissionRequest};
 use lathe_tools::ask_user_question;
 use serde_json::{Value, json};
@@ -121,21 +121,8 @@ async fn agrees(
             {"label": "Stop", "description": "The turn ends now."},
         ],
     }]});
-    let request = PermissionRequest {
-        request_id: RequestId::random(),
-        tool_name: ask_user_question::NAME.to_owned(),
-        input,
-        tool_use_id: ToolUseId::from("wait-for-limit"),
-        permission_suggestions: Vec::new(),
-        blocked_path: None,
-        decision_reason: None,
-        decision_reason_type: None,
-        display_name: None,
-        title: None,
-        description: None,
-        agent_id: None,
-        agent: None,
-    };
+    let tool_use_id = ToolUseId::from("wait-for-limit");
+    let request = PermissionRequest::new(ask_user_question::NAME, input, tool_use_id);
     let asking = shared
         .questions
         .ask(request, &shared.hooks, HookMay::Refuse, None, &turn.cancel);

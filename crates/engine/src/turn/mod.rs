@@ -10,7 +10,7 @@ pub(crate) mod guard;
 mod limit_wait;
 pub(crate) mod models;
 mod progress;
-mod report;
+pub(crate) mod report;
 pub(crate) mod step;
 pub mod token_budget;
 
@@ -367,6 +367,8 @@ impl Conversation {
     /// Passes what an agent used on to the session that pays for it.
     pub(crate) fn pass_usage_on(&mut self) {
         let Some(place) = self.shared.role.place() else {
+            let (shared, ledger) = (&self.shared, &mut self.ledger);
+            crate::agents::team::spent(shared, || ledger.take_fresh());
             return;
         };
         let Some(root) = place.root.upgrade() else {

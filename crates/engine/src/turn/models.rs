@@ -4,6 +4,7 @@ use crate::conversation::ConversationShared;
 use lathe_model::{Catalog, ResolvedModel};
 use lathe_protocol::event::NoticeLevel;
 use lathe_protocol::permission::PermissionMode;
+use lathe_protocol::wildcard;
 use lathe_settings::schema::Settings;
 use serde_json::{Map, Value, json};
 
@@ -98,9 +99,7 @@ pub(crate) fn choose(
             .strip_prefix(&plain(entry))
             .is_some_and(|rest| rest.starts_with('-'));
         catalog.resolve(entry).id == resolved.id
-            || entry
-                .strip_suffix('*')
-                .is_some_and(|beginning| resolved.id.starts_with(beginning))
+            || (entry.contains('*') && wildcard::matches(entry, &resolved.id))
             || (extends && entry.contains('-'))
             || (family && resolved.id.split('-').any(|part| part == entry))
     };

@@ -232,7 +232,7 @@ impl Report {
 }
 
 /// Keeps the totals with the session, and the transcript on disk.
-async fn keep_totals(conversation: &mut Conversation) {
+pub(crate) async fn keep_totals(conversation: &mut Conversation) {
     conversation.take_extra_usage();
     *conversation.shared.spending.totals.lock() = conversation.ledger.totals().clone();
     conversation.append_fact(Fact::Cost {

@@ -6,9 +6,11 @@
 //! gets them, so a run that was killed continues from there.
 
 mod files;
+mod remote;
 mod runs;
 
 pub use files::{PluginFolder, SavedWorkflow, WorkflowFileError, find, list, of_plugins, read};
+pub use remote::{Elsewhere, RemoteAgents, RemoteEnd, RemoteOrder, RemoteRules};
 pub use runs::RunView;
 pub(crate) use runs::{run_of, runs, save};
 
@@ -23,6 +25,8 @@ use lathe_tools::{CallContext, ToolError};
 use lathe_workflow::{
     AgentCall, Answer, Journal, Outcome, Recorded, Request, RunOptions, Script, journal_line,
 };
+use parking_lot::Mutex;
+use remote::Remote;
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -49,8 +53,11 @@ pub enum WorkflowError {
     #[error(transparent)]
     File(#[from] WorkflowFileError),
     /// There is no such run.
-    #[error("there is no run {0} in this session")]
+    #[error("there is no run {0} in the sessions of this folder")]
     NoRun(String),
+    /// Nothing runs agents elsewhere.
+    #[error("this program can't use a fleet: it runs agents only by itself")]
+    NoFleet,
 }
 
 /// Starts a workflow for a tool call.
@@ -148,6 +155,8 @@ enum NoAnswer {
     Mismatch(String),
     #[error("no answer matches the schema: {0}")]
     NoneMatches(String),
+    #[error("the session's budget is used up")]
+    Budget,
 }
 
 /// A run that is ready.
@@ -161,10 +170,13 @@ struct Run {
     /// `None` in a session that keeps no transcripts.
     journal_file: Option<PathBuf>,
     call: CallContext,
+    remote: Option<Remote>,
 }
 
 /// The state that the agents of a run share.
 struct Direction {
+    shared: Arc<ConversationShared>,
+    remote: Option<Remote>,
     agents: WorkflowAgents,
     entry: Arc<AgentEntry>,
     call: CallContext,
@@ -183,13 +195,10 @@ fn prepare(
     let folder = shared.session.agents.paths.subagents();
     let file = |id: &str, end: &str| folder.join(format!("workflow-{id}.{end}"));
     let earlier = order.resume.as_ref().map(|id| {
-        let safe = id.chars().all(|letter| letter.is_ascii_alphanumeric());
-        let journal = std::fs::read_to_string(file(id, "jsonl"))
-            .ok()
-            .filter(|_| safe);
-        journal.ok_or_else(|| WorkflowError::NoRun(id.clone()))
+        let kept = runs::kept(&shared.session.agents.paths, id);
+        kept.ok_or_else(|| WorkflowError::NoRun(id.clone()))
     });
-    let earlier = earlier.transpose()?;
+    let (earlier, earlier_script) = earlier.transpose()?.unzip();
     let script = match (&order.script, &order.name, &order.path, &order.resume) {
         (Some(text), ..) => Script::parse("workflow", text)?,
         (_, Some(name), ..) => {
@@ -197,15 +206,29 @@ fn prepare(
             Script::parse(&saved.name, &saved.text)?
         }
         (_, _, Some(path), _) => Script::parse(&path.display().to_string(), &read(path)?)?,
-        (_, _, _, Some(id)) => Script::parse("workflow", &read(&file(id, "js"))?)?,
+        (None, None, None, Some(_)) => {
+            Script::parse("workflow", &read(&earlier_script.unwrap_or_default())?)?
+        }
         _ => return Err(WorkflowError::NoRun(String::new())),
     };
     let agents = WorkflowAgents::new(shared);
     let id = AgentId(agents.new_id('w'));
     let keeps = shared.session.agents.writer.is_some();
     let journal_file = keeps.then(|| file(&id.0, "jsonl"));
+    let resumed = order.resume.as_deref().unwrap_or(&id.0);
+    let (origin, first) = remote::origin(earlier.as_deref(), resumed);
+    let remote = match (&shared.session.agents.elsewhere, order.fleet) {
+        (Some(agents), true) => Some(Remote {
+            agents: agents.clone(),
+            origin,
+            equal: Mutex::default(),
+        }),
+        (None, true) => return Err(WorkflowError::NoFleet),
+        (_, false) => None,
+    };
     if let Some(journal_file) = &journal_file {
-        let journal = earlier.as_deref().unwrap_or_default().as_bytes();
+        let journal = first.unwrap_or_default() + earlier.as_deref().unwrap_or_default();
+        let journal = journal.as_bytes();
         let kept =
             lathe_session::paths::write_private_file(&file(&id.0, "js"), script.text.as_bytes())
                 .and_then(|()| lathe_session::paths::write_private_file(journal_file, journal));
@@ -238,6 +261,7 @@ fn prepare(
         journal: Journal::read(&earlier.unwrap_or_default()),
         journal_file,
         call: call.clone(),
+        remote,
     })
 }
 
@@ -252,13 +276,22 @@ impl Run {
             mut journal,
             journal_file,
             call,
+            remote,
         } = self;
+        // Workers limit how many jobs run at a time.
+        let at_once = if remote.is_some() {
+            MOST_AGENTS
+        } else {
+            AT_ONCE
+        };
         let direction = Arc::new(Direction {
+            shared: shared.clone(),
+            remote,
             agents: agents.clone(),
             entry: entry.clone(),
             call,
             journal_file,
-            places: Semaphore::new(AT_ONCE),
+            places: Semaphore::new(at_once),
             started: AtomicUsize::new(0),
             tokens: AtomicU64::new(0),
         });
@@ -379,17 +412,20 @@ fn direct(
                 let spent = direction.tokens.load(Ordering::Relaxed);
                 let _ = to_script.send(Answer::To { id, outcome, spent });
             }
-            Request::Agent { id, call } => match journal.take(&call) {
-                Some((place, answer)) => recorded.push((place, id, answer)),
-                None => {
-                    let (direction, to_script) = (direction.clone(), to_script.clone());
-                    lathe_spawn::task(async move {
-                        let outcome = direction.ask(&call).await;
-                        let spent = direction.tokens.load(Ordering::Relaxed);
-                        let _ = to_script.send(Answer::To { id, outcome, spent });
-                    });
+            Request::Agent { id, call } => {
+                // Counted for recorded answers too: equal calls have their names in the order of the script.
+                let name = direction.remote.as_ref().map(|remote| remote.name(&call));
+                if let Some((place, answer)) = journal.take(&call) {
+                    recorded.push((place, id, answer));
+                    continue;
                 }
-            },
+                let (direction, to_script) = (direction.clone(), to_script.clone());
+                lathe_spawn::task(async move {
+                    let outcome = direction.ask(&call, name).await;
+                    let spent = direction.tokens.load(Ordering::Relaxed);
+                    let _ = to_script.send(Answer::To { id, outcome, spent });
+                });
+            }
         }
     }
     recorded.sort_by_key(|(place, ..)| *place);
@@ -402,7 +438,7 @@ fn direct(
 
 impl Direction {
     /// Runs an agent to its end.
-    async fn ask(&self, call: &AgentCall) -> Outcome {
+    async fn ask(&self, call: &AgentCall, name: Option<String>) -> Outcome {
         if self.started.fetch_add(1, Ordering::Relaxed) >= MOST_AGENTS {
             return Outcome::Failed(format!("a run starts at most {MOST_AGENTS} agents"));
         }
@@ -410,7 +446,11 @@ impl Direction {
         let Ok(_place) = self.places.acquire().await else {
             return Outcome::Failed("the run is over".to_owned());
         };
-        match self.answered(call).await {
+        let answered = match (&self.remote, name) {
+            (Some(remote), Some(name)) => self.answered_elsewhere(&remote.agents, call, name).await,
+            _ => self.answered(call).await,
+        };
+        match answered {
             Ok(recorded) => {
                 let line = journal_line(call, &recorded);
                 if let Some(Err(error)) = self.journal_file.as_ref().map(|file| append(file, &line))
@@ -432,6 +472,40 @@ impl Direction {
             _ = paused.wait_for(|paused| !paused) => {}
             () = self.entry.cancel.cancelled() => {}
         }
+    }
+
+    /// Runs an agent as a job of the fleet.
+    async fn answered_elsewhere(
+        &self,
+        agents: &Elsewhere,
+        call: &AgentCall,
+        name: String,
+    ) -> Result<Recorded, NoAnswer> {
+        if call.agent_type.as_deref() == Some(FORK) {
+            return Err(NoAnswer::Fork);
+        }
+        let order = remote::order(&self.shared, call, name);
+        if order.budget_usd.is_some_and(|left| left <= 0.0) {
+            return Err(NoAnswer::Budget);
+        }
+        let model = order.model.clone().unwrap_or_default();
+        let shared = self.shared.clone();
+        let (end, tokens) = self
+            .agents
+            .run_elsewhere(&self.entry, agents, order, call.phase.clone(), |end| {
+                remote::charge(&shared, &model, end)
+            })
+            .await;
+        if !end.done {
+            return Err(NoAnswer::Died(end.text));
+        }
+        let value = match (end.structured, &call.schema, end.changes) {
+            (Some(value), Some(_), _) => value,
+            (None, Some(_), _) => return Err(NoAnswer::NoneMatches(end.text)),
+            (_, None, Some(changes)) => Value::String(format!("{}\n\n{changes}", end.text)),
+            (_, None, None) => Value::String(end.text),
+        };
+        Ok(Recorded { value, tokens })
     }
 
     async fn answered(&self, call: &AgentCall) -> Result<Recorded, NoAnswer> {
@@ -477,15 +551,8 @@ fn order_of(call: &AgentCall, problem: &str) -> AgentOrder {
     if !problem.is_empty() {
         let _ = write!(prompt, "\n\nAn earlier answer did not match: {problem}");
     }
-    let label = call.label.clone().unwrap_or_else(|| {
-        let first = call.prompt.lines().next().unwrap_or_default();
-        first.chars().take(40).collect()
-    });
     AgentOrder {
-        description: match &call.phase {
-            Some(phase) => format!("{phase}: {label}"),
-            None => label,
-        },
+        description: title_of(call),
         prompt,
         agent_type: call.agent_type.clone(),
         model: call.model.clone(),
@@ -495,6 +562,18 @@ fn order_of(call: &AgentCall, problem: &str) -> AgentOrder {
         schema: call.schema.clone(),
         phase: call.phase.clone(),
         ..AgentOrder::default()
+    }
+}
+
+/// The phase and the label of an agent, or the beginning of its prompt.
+fn title_of(call: &AgentCall) -> String {
+    let label = call.label.clone().unwrap_or_else(|| {
+        let first = call.prompt.lines().next().unwrap_or_default();
+        first.chars().take(40).collect()
+    });
+    match &call.phase {
+        Some(phase) => format!("{phase}: {label}"),
+        None => label,
     }
 }
 

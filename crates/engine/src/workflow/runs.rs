@@ -3,6 +3,7 @@
 use crate::agents::{AgentEntry, WORKFLOW};
 use crate::conversation::ConversationShared;
 use crate::session::handles::TaskError;
+use lathe_session::SessionPaths;
 use lathe_tools::host::AgentTask;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,6 +33,22 @@ pub(crate) fn runs(shared: &ConversationShared) -> Vec<RunView> {
             .collect(),
     })
     .collect()
+}
+
+/// The journal of an earlier run, and the file of its script: of this session, or of another one of the same project.
+pub(super) fn kept(paths: &SessionPaths, id: &str) -> Option<(String, PathBuf)> {
+    if !id.chars().all(|letter| letter.is_ascii_alphanumeric()) {
+        return None;
+    }
+    let own = std::iter::once(paths.subagents());
+    let sessions = std::fs::read_dir(paths.project_folder());
+    let others = sessions.into_iter().flatten().flatten();
+    let mut folders = own.chain(others.map(|session| session.path().join("subagents")));
+    folders.find_map(|folder| {
+        let file = |end: &str| folder.join(format!("workflow-{id}.{end}"));
+        let journal = std::fs::read_to_string(file("jsonl")).ok()?;
+        Some((journal, file("js")))
+    })
 }
 
 /// The run of an id.

@@ -458,7 +458,7 @@ async fn a_hook_may_keep_a_member_from_going_idle() {
 }
 
 #[tokio::test]
-async fn members_as_processes_are_refused_with_the_reason() {
+async fn members_as_processes_are_refused_where_the_program_is_not_lathe() {
     let scenario = Scenario::new()
         .responder(|request| leading(request, Vec::new()).unwrap_or_else(|| Reply::text("said")));
     let mut place = Place::new(scenario).await;
@@ -469,8 +469,8 @@ async fn members_as_processes_are_refused_with_the_reason() {
         talk.finish().await;
         let told = whole(place.server.message_requests().last().unwrap());
         assert!(
-            told.contains(&format!("teammateMode: \\\"{mode}")),
-            "{told}"
+            told.contains("in a program that is not Lathe"),
+            "{mode}: {told}"
         );
         assert!(!place.config().join("teams").exists());
     }

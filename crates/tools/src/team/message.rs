@@ -11,6 +11,14 @@ pub enum MessageKind {
     Message,
     /// Words for all.
     Broadcast,
+    /// A member that is a process of its own asks whether a call may run.
+    PermissionRequest,
+    /// The leader's answer.
+    PermissionResponse,
+    /// The same about a host that a sandboxed command connects to.
+    NetworkRequest,
+    /// The leader's answer.
+    NetworkResponse,
     /// A plan that the leader is to approve.
     PlanApprovalRequest,
     /// The leader's answer to a plan.
@@ -32,6 +40,10 @@ impl MessageKind {
         match self {
             Self::Message => "message",
             Self::Broadcast => "broadcast",
+            Self::PermissionRequest => "permission_request",
+            Self::PermissionResponse => "permission_response",
+            Self::NetworkRequest => "network_request",
+            Self::NetworkResponse => "network_response",
             Self::PlanApprovalRequest => "plan_approval_request",
             Self::PlanApprovalResponse => "plan_approval_response",
             Self::ShutdownRequest => "shutdown_request",
@@ -39,6 +51,18 @@ impl MessageKind {
             Self::IdleNotification => "idle_notification",
             Self::TaskAssignment => "task_assignment",
         }
+    }
+
+    /// Whether it is for the program, and no model reads it.
+    #[must_use]
+    pub fn is_for_program(self) -> bool {
+        matches!(
+            self,
+            Self::PermissionRequest
+                | Self::PermissionResponse
+                | Self::NetworkRequest
+                | Self::NetworkResponse
+        )
     }
 }
 

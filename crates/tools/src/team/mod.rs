@@ -3,6 +3,10 @@
 //! ```text
 //! <config home>/teams/<team>/config.json            the team and its members
 //!                            leader.lock            held by the process of the leader
+//!                            alive.lock             the same, for members that wait for its end
+//!                            members/<name>.json    what a member that is a process starts with
+//!                            members/<name>.lock    held by the process of that member
+//!                            members/<name>.jsonl   what it spent
 //!                            inboxes/<name>.jsonl   messages, only ever appended
 //!                            inboxes/<name>.read    which of them were delivered
 //! <config home>/tasks/<team>/                       the task list, a file for each task
@@ -11,9 +15,11 @@
 
 mod inbox;
 mod message;
+mod process;
 
 pub use inbox::{Inbox, MOST_UNREAD};
 pub use message::{MessageKind, TeamMessage};
+pub use process::{Backend, MemberOrder, MemberProcess, Process, Surroundings};
 
 use lathe_protocol::permission::PermissionMode;
 use lathe_session::paths::{create_private_folder, file_stem_of, write_private_file};
@@ -73,6 +79,12 @@ pub enum TeamError {
     /// The team is full.
     #[error("the team has {MOST_MEMBERS} members, which is the limit")]
     Full,
+    /// The member runs already.
+    #[error("the member {0} of the team runs already, in another process")]
+    Runs(String),
+    /// The leader is gone.
+    #[error("nobody leads the team {0}: its leader starts the members")]
+    NoLeader(String),
     /// The inbox is full.
     #[error(
         "the inbox of {0} has {MOST_UNREAD} unread messages, which is the limit; wait until it has read some"
@@ -138,6 +150,12 @@ pub struct Member {
     /// The open question whether its plan is approved, or whether it ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open_request: Option<String>,
+    /// How it runs.
+    #[serde(default)]
+    pub backend: Backend,
+    /// Its process, of a member that is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<MemberProcess>,
 }
 
 /// How a member is doing.
@@ -227,14 +245,14 @@ fn check_name(name: &str, of: &'static str) -> Result<(), TeamError> {
     Ok(())
 }
 
-/// A team that this process leads.
+/// A team that this process leads, or that it is a member of.
 #[derive(Debug)]
 pub struct TeamStore {
     name: String,
     folder: PathBuf,
     tasks: PathBuf,
-    /// Held as long as this lives, so that nobody else leads the team.
-    _leads: File,
+    /// Held as long as this lives, so that nobody else leads the team, or is the same member.
+    _holds: Vec<File>,
 }
 
 impl TeamStore {
@@ -266,11 +284,12 @@ impl TeamStore {
             }
         };
         let leads = lead(&folder, &name)?;
+        let alive = locked(&folder.join(process::ALIVE))?;
         let store = Self {
             tasks: config_home.join("tasks").join(&name),
             name: name.clone(),
             folder,
-            _leads: leads,
+            _holds: vec![leads, alive],
         };
         store.write(&TeamConfig {
             name,
@@ -282,7 +301,8 @@ impl TeamStore {
         Ok(store)
     }
 
-    /// Takes up the team that a session led; `None` when it led none.
+    /// Takes up the team that a session led; `None` when it led none. Waits until the members of the earlier leader
+    /// that are processes have ended.
     ///
     /// # Errors
     /// When another process leads it now, or its files can't be read.
@@ -298,11 +318,13 @@ impl TeamStore {
             };
             if config.lead_session_id == session {
                 let leads = lead(&folder, &config.name)?;
+                process::outlive(&folder, &config)?;
+                let alive = locked(&folder.join(process::ALIVE))?;
                 return Ok(Some(Self {
                     tasks: config_home.join("tasks").join(&config.name),
                     name: config.name,
                     folder,
-                    _leads: leads,
+                    _holds: vec![leads, alive],
                 }));
             }
         }
@@ -319,6 +341,12 @@ impl TeamStore {
     #[must_use]
     pub fn file(&self) -> PathBuf {
         self.folder.join("config.json")
+    }
+
+    /// The folder with its files.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// The folder of its task list.
@@ -418,6 +446,8 @@ mod tests {
             state: MemberState::Working,
             mode: None,
             open_request: None,
+            backend: Backend::InProcess,
+            process: None,
         }
     }
 

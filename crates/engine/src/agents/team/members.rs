@@ -1,7 +1,7 @@
 //! Members of a team: who may be started, and what happens when one has nothing to do.
 
 use super::post::{deliver_later, to_leader};
-use super::{LEADER, Team, membership, refused, seat};
+use super::{LEADER, Team, launch, membership, refused, seat};
 use crate::agents::{AgentEntry, notice};
 use crate::conversation::ConversationShared;
 use lathe_protocol::hook::HookEvent;
@@ -9,7 +9,7 @@ use lathe_protocol::permission::PermissionMode;
 use lathe_tools::ToolError;
 use lathe_tools::agent::FORK;
 use lathe_tools::host::{AgentOrder, AgentStatus};
-use lathe_tools::team::{Member, MemberState, MessageKind, TeamMessage};
+use lathe_tools::team::{Member, MemberProcess, MemberState, MessageKind, TeamMessage};
 use serde_json::json;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -81,6 +81,7 @@ pub(crate) fn join(
     order: &AgentOrder,
 ) -> Result<(), ToolError> {
     let name = order.name.clone().unwrap_or_default();
+    let backend = launch::backend(shared)?;
     let member = Member {
         name: name.clone(),
         agent_id: entry.id.0.clone(),
@@ -91,6 +92,12 @@ pub(crate) fn join(
         state: MemberState::Working,
         mode: order.mode,
         open_request: None,
+        backend,
+        process: backend.is_process().then(|| MemberProcess {
+            session_id: lathe_protocol::ids::SessionId::random().to_string(),
+            begun: None,
+            pid: None,
+        }),
     };
     team.store
         .change(|config| config.add(member))
@@ -141,7 +148,14 @@ pub(crate) async fn idle_objection(
     last_text: &str,
     cancel: &CancellationToken,
 ) -> Option<String> {
-    let (team, name) = membership(&shared.session, &shared.role.place()?.id)?;
+    let (team, name) = match shared.role.place() {
+        Some(place) => membership(&shared.session, &place.id)?,
+        None => {
+            let team = shared.session.team.read().clone()?;
+            let name = team.own.as_ref()?.name().to_owned();
+            (team, name)
+        }
+    };
     let fields = || {
         json!({
             "teammate_name": name, "team_name": team.store.name(),
@@ -172,6 +186,12 @@ pub(crate) fn ended(
     };
     let member = team.store.config().ok();
     let member = member.as_ref().and_then(|config| config.member(&name));
+    let is_process = member.is_some_and(|member| member.backend.is_process());
+    if is_process && status == AgentStatus::Completed {
+        // It has told the leader itself.
+        to_leader(root, &team, false);
+        return true;
+    }
     let stopped = member.is_some_and(|member| member.state == MemberState::Stopped);
     let plans = member.is_some_and(|member| member.mode == Some(PermissionMode::Plan));
     let is_ending = root.session.agents.is_ending();
@@ -217,14 +237,14 @@ pub(crate) fn ended(
         tracing::warn!(%error, "the leader can't be told that a member is idle");
     }
     to_leader(root, &team, status == AgentStatus::Killed);
-    if stays {
+    if stays && !is_process {
         deliver_later(root, &team, &name);
     }
     true
 }
 
 /// The state of a member and its tasks, in words.
-fn idle_text(
+pub(super) fn idle_text(
     root: &ConversationShared,
     name: &str,
     status: AgentStatus,

@@ -1,6 +1,6 @@
 //! The post of a team: messages are in the recipient's inbox before anything else happens, then they are delivered.
 
-use super::{LEADER, Team, refused, seat};
+use super::{LEADER, Team, ask, process, refused, seat};
 use crate::agents::message::{Waking, give_prompt, wake};
 use crate::agents::{AgentError, notice};
 use crate::conversation::ConversationShared;
@@ -10,7 +10,7 @@ use lathe_protocol::op::Prompt;
 use lathe_tools::ToolError;
 use lathe_tools::send_message::{Form, Letter};
 use lathe_tools::task_store::{Seat, Task};
-use lathe_tools::team::{MemberState, MessageKind, TeamConfig, TeamMessage};
+use lathe_tools::team::{MemberState, MessageKind, TeamConfig, TeamError, TeamMessage};
 use serde_json::Value;
 use std::path::Path;
 use std::sync::Arc;
@@ -20,6 +20,8 @@ use std::sync::atomic::Ordering;
 const MESSAGES: &str = "teamMessages";
 /// The main conversation, as agents call it.
 const MAIN: &str = "main";
+/// The sender of the user's own words, which no member can be called.
+const USER: &str = "user";
 
 /// Sends a message for a member or the leader. `None` if the sender is neither, or means an agent that is no member.
 pub(crate) fn send(
@@ -235,17 +237,69 @@ fn post(
 ) -> Result<(), ToolError> {
     let inbox = team.store.inbox(&message.to);
     inbox.append(message).map_err(|error| refused(&error))?;
-    if message.to == LEADER {
+    let is_process = note_work(team, &message.to).map_err(|error| refused(&error))?;
+    if team.own.is_some() {
+        // Another process has the inbox, and sees it.
+    } else if message.to == LEADER {
         to_leader(root, team, false);
+    } else if is_process {
+        process::supervise(root, team);
     } else {
         deliver_later(root, team, &message.to);
     }
     Ok(())
 }
 
+/// A member that is a process works from the moment that a message is in its inbox: it looks there, under the same lock,
+/// before it says that it is idle. Returns whether it is one.
+fn note_work(team: &Team, name: &str) -> Result<bool, TeamError> {
+    let config = team.store.config()?;
+    if !config
+        .member(name)
+        .is_some_and(|it| it.backend.is_process())
+    {
+        return Ok(false);
+    }
+    team.store.change(|config| {
+        let member = config.member_mut(name)?;
+        if member.state == MemberState::Idle {
+            member.state = MemberState::Working;
+        }
+        Ok(true)
+    })
+}
+
+/// Writes the user's own words to a member that is a process. Returns whether the agent is one.
+pub(crate) fn write_as_user(
+    root: &Arc<ConversationShared>,
+    agent: &AgentId,
+    words: &str,
+) -> Option<Result<(), ToolError>> {
+    let (team, name) = super::membership(&root.session, agent)?;
+    let config = team.store.config().ok()?;
+    let member = config.member(&name)?;
+    if !member.backend.is_process() {
+        return None;
+    }
+    if member.state == MemberState::Stopped {
+        return Some(Err(ToolError::failed(format!("{name} was ended."))));
+    }
+    let message = TeamMessage::new(USER, &name, MessageKind::Message, words);
+    Some(post(root, &team, &message))
+}
+
 impl Team {
+    /// A message that the program itself has read.
+    pub(super) fn done_with(&self, name: &str, message: &TeamMessage) {
+        let ids = [message.id.clone()];
+        if let Err(error) = self.store.inbox(name).mark_read(&ids) {
+            tracing::warn!(%error, "a delivered message can't be marked");
+        }
+        self.under_way.lock().remove(&message.id);
+    }
+
     /// The messages of an inbox that are on nobody's way; they are from now on.
-    fn take_waiting(&self, name: &str) -> Vec<TeamMessage> {
+    pub(super) fn take_waiting(&self, name: &str) -> Vec<TeamMessage> {
         let mut under_way = self.under_way.lock();
         let mut unread = self.store.inbox(name).unread().unwrap_or_else(|error| {
             tracing::warn!(%error, "an inbox can't be read");
@@ -265,8 +319,20 @@ impl Team {
     }
 }
 
+/// The user's words as a prompt; `None` for a message of anybody else.
+pub(super) fn users_prompt(message: &TeamMessage) -> Option<Prompt> {
+    if message.from != USER {
+        return None;
+    }
+    let mut prompt = Prompt::new(message.text.as_str());
+    prompt.verbatim = true;
+    let ids = vec![Value::from(message.id.as_str())];
+    prompt.extra.insert(MESSAGES.to_owned(), ids.into());
+    Some(prompt)
+}
+
 /// Messages as one prompt, which names them.
-fn prompt_of(messages: &[TeamMessage]) -> Prompt {
+pub(super) fn prompt_of(messages: &[TeamMessage]) -> Prompt {
     let texts: Vec<String> = messages.iter().map(TeamMessage::for_model).collect();
     let first = messages.first().map_or("", |message| message.id.as_str());
     let mut prompt = notice::prompt(first, texts.join("\n\n"));
@@ -278,6 +344,11 @@ fn prompt_of(messages: &[TeamMessage]) -> Prompt {
 /// Gives the leader what waits in its inbox. `quietly` begins no turn for it.
 pub(super) fn to_leader(root: &Arc<ConversationShared>, team: &Arc<Team>, quietly: bool) {
     for message in team.take_waiting(LEADER) {
+        if message.kind.is_for_program() {
+            ask::received(root, team, &message);
+            team.done_with(LEADER, &message);
+            continue;
+        }
         let mut prompt = prompt_of(std::slice::from_ref(&message));
         prompt.context_only = quietly;
         root.enqueue(prompt);
@@ -304,7 +375,9 @@ async fn deliver(root: &Arc<ConversationShared>, team: &Arc<Team>, name: &str) {
             return;
         };
         let member = config.member(name);
-        let Some(member) = member.filter(|member| member.state != MemberState::Stopped) else {
+        let Some(member) = member
+            .filter(|member| member.state != MemberState::Stopped && !member.backend.is_process())
+        else {
             return;
         };
         let Some(entry) = agents.find(&member.agent_id) else {
@@ -360,7 +433,7 @@ pub(crate) fn read(shared: &ConversationShared, prompt: &Prompt) {
     };
     let name = match shared.role.place() {
         Some(place) => team.name_of(&place.id),
-        None => Some(LEADER.to_owned()),
+        None => Some(team.own_name().to_owned()),
     };
     let Some(name) = name else { return };
     let ids: Vec<String> = ids
@@ -394,7 +467,8 @@ pub(crate) fn join_prompts(first: &mut Prompt, more: &Prompt) {
 pub(super) fn take_up(shared: &Arc<ConversationShared>, team: &Arc<Team>, config: &TeamConfig) {
     let paths = &shared.session.agents.paths;
     note_delivered(team, LEADER, shared.transcript.path());
-    for member in &config.members {
+    // A member that is a process does the same when it begins.
+    for member in config.members.iter().filter(|it| !it.backend.is_process()) {
         let id = AgentId(member.agent_id.clone());
         note_delivered(team, &member.name, &paths.agent_transcript(&id));
     }
@@ -402,7 +476,7 @@ pub(super) fn take_up(shared: &Arc<ConversationShared>, team: &Arc<Team>, config
     to_leader(shared, team, true);
 }
 
-fn note_delivered(team: &Team, name: &str, transcript: &Path) {
+pub(super) fn note_delivered(team: &Team, name: &str, transcript: &Path) {
     let inbox = team.store.inbox(name);
     let Ok(unread) = inbox.unread() else { return };
     if unread.is_empty() {

@@ -3,7 +3,7 @@
 use crate::agents::notice;
 use crate::conversation::ConversationShared;
 use lathe_protocol::ids::RecordId;
-use lathe_protocol::record::{Fact, Record};
+use lathe_protocol::record::{Fact, Record, WaitingPrompt};
 use lathe_session::SessionError;
 use lathe_session::checkpoint::{FileChange, RewindMode, RewindReport, WriteGuard};
 use std::collections::HashSet;
@@ -97,6 +97,20 @@ impl HistoryHandle<'_> {
             label: label.to_owned(),
             session_id: self.shared.session.id,
         }));
+    }
+
+    /// Keeps the prompts that wait with the session, so that a resume has them. What is given is on disk when the
+    /// future ends; it doesn't hold on to the session's handle.
+    pub fn keep_waiting(
+        self,
+        prompts: Vec<WaitingPrompt>,
+    ) -> impl Future<Output = Result<(), SessionError>> + Send + 'static {
+        let transcript = self.shared.transcript.clone();
+        let fact = Fact::WaitingPrompts {
+            prompts,
+            session_id: self.shared.session.id,
+        };
+        async move { transcript.append_synced(Record::Fact(fact)).await }
     }
 
     /// Waits until the transcript is on disk.

@@ -15,7 +15,7 @@ pub use context::ContextHandle;
 pub use extensions::ExtensionsHandle;
 pub use goal::GoalHandle;
 pub use history::{ChangedFilesError, HistoryHandle};
-pub use model::{ModelHandle, SwitchError, SwitchSource, UnknownEffort};
+pub use model::{EFFORTS, ModelHandle, SwitchError, SwitchSource, UnknownEffort};
 pub use permissions::PermissionsHandle;
 pub use plugins::PluginsHandle;
 pub use settings::SettingsHandle;

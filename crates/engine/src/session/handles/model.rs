@@ -5,6 +5,7 @@ use crate::conversation::hook_moment::DEFAULT_EFFORT;
 use crate::conversation::model_switch::ModelSwitch;
 use crate::turn::models::{NotAvailable, choose_model, described, next_model, planner_of};
 use lathe_hooks::HookDecision;
+use lathe_model::catalog::ThinkingKind;
 use lathe_model::{Thinking, ThinkingDisplay, ThinkingMode};
 use lathe_protocol::usage::Usage;
 use lathe_settings::Variable;
@@ -45,8 +46,8 @@ pub enum SwitchError {
     Ask(String),
 }
 
-/// How hard a model can be told to try.
-const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
+/// How hard a model can be told to try, weakest first.
+pub const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 
 /// An effort that is not a level.
 #[derive(Debug, thiserror::Error)]
@@ -152,10 +153,11 @@ impl ModelHandle<'_> {
         let shared = self.shared.clone();
         async move {
             let handle = ModelHandle { shared: &shared };
+            let model = Some(model.as_str()).filter(|model| *model != "default");
             if confirmed {
-                handle.switch_confirmed(Some(&model), source).await
+                handle.switch_confirmed(model, source).await
             } else {
-                handle.switch(Some(&model), source).await
+                handle.switch(model, source).await
             }
         }
     }
@@ -225,6 +227,16 @@ impl ModelHandle<'_> {
         let prices = model.info.prices.as_ref();
         let prices = prices.map(|prices| (prices.input, prices.output));
         model.known.then_some((model.info.context_window, prices))
+    }
+
+    /// The id that a name stands for, and whether the model decides by itself how much to think, which an effort guides.
+    /// `None` if that is unknown.
+    #[must_use]
+    pub fn id_and_thinking(self, name: &str) -> (String, Option<bool>) {
+        let model = self.shared.session.catalog.resolve(name);
+        let adaptive = model.info.thinking.as_ref();
+        let adaptive = adaptive.map(|ways| ways.contains(&ThinkingKind::Adaptive));
+        (model.id, adaptive)
     }
 
     /// Changes the thinking budget: `None` resets, `Some(0)` switches thinking off. What of it is shown

@@ -229,6 +229,21 @@ impl TasksHandle<'_> {
         self.shared.stop_task(id).await
     }
 
+    /// Stops an agent or a run of a workflow; its end is told as that of any other.
+    ///
+    /// # Errors
+    /// When there is none, or it doesn't run.
+    pub fn begin_stop(self, id: &str) -> Result<(), TaskError> {
+        let agent = self.shared.session.agents.find(id);
+        match agent.filter(|agent| agent.is_running()) {
+            Some(agent) => {
+                agent.cancel.cancel();
+                Ok(())
+            }
+            None => Err(TaskError::NotRunning(id.to_owned())),
+        }
+    }
+
     /// Stops a background task, without holding on to the session meanwhile.
     pub fn stop_later(
         self,
