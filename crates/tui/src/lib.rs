@@ -69,6 +69,8 @@ pub enum Ended {
     Usage(String),
     /// Something failed.
     Failed(String),
+    /// The user chose another command of the program.
+    Run(&'static str),
 }
 
 /// How it is to be opened.
@@ -154,6 +156,7 @@ pub async fn run(
         Leave::Terminated | Leave::HungUp => Ended::Terminated,
         Leave::NoCredentials => Ended::NoCredentials(app.exit.failure.unwrap_or_default()),
         Leave::Usage => Ended::Usage(app.exit.failure.unwrap_or_default()),
+        Leave::Run(command) => Ended::Run(command),
         Leave::Failed => Ended::Failed(app.exit.failure.unwrap_or_default()),
     }
 }

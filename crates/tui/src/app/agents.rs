@@ -214,6 +214,7 @@ pub(crate) fn refresh(app: &mut App) {
     let look = Look {
         theme: &theme,
         columns: app.screen.width(),
+        keys: &app.prompt.keymap,
     };
     let work = at
         .and_then(|at| agents[at].tool_use_id.as_ref())

@@ -1,6 +1,6 @@
 //! Carrying out the answers to dialogs.
 
-use crate::app::{App, browser, no_key, queue, remember, settings, spending, trust};
+use crate::app::{App, browser, no_key, providers, queue, remember, settings, spending, trust};
 use crate::commands;
 use crate::commands::{
     add_dir, agents, config, effort, hooks, ide, login, logout, mcp, mode, output_style,
@@ -95,9 +95,13 @@ fn cancelled(app: &mut App) {
     match dialog.purpose() {
         Some(Purpose::Trust) => trust::answered(app, "leave"),
         Some(Purpose::NoKey) => no_key::chosen(app, "leave"),
-        Some(Purpose::SessionKey | Purpose::LocalModel | Purpose::KeyHelper)
-            if app.engine.handle.is_none() =>
-        {
+        Some(
+            Purpose::SessionKey
+            | Purpose::KeyHelper
+            | Purpose::Providers
+            | Purpose::ProviderKey { .. }
+            | Purpose::ProviderModel,
+        ) if app.engine.handle.is_none() => {
             no_key::ask(app);
         }
         Some(Purpose::Theme) => {
@@ -130,7 +134,9 @@ fn chosen(app: &mut App, purpose: Purpose, value: &str) {
         Purpose::Proposals => commands::fewer_permission_prompts::add(app, value),
         Purpose::NoKey => no_key::chosen(app, value),
         Purpose::SessionKey => no_key::use_key(app, value),
-        Purpose::LocalModel => no_key::use_model(app, value),
+        Purpose::Providers => providers::chosen(app, value),
+        Purpose::ProviderKey { provider } => providers::store(app, provider, value),
+        Purpose::ProviderModel => no_key::use_model(app, value),
         Purpose::EditRule { old } => permissions::replace_rule(app, &old, value),
         Purpose::RuleScope { rule } => permissions::save_rule(app, &rule, value),
         Purpose::Config => config::edit(app, value),

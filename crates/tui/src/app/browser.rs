@@ -16,7 +16,7 @@ pub(crate) fn open(app: &mut App, url: &str) {
         "xdg-open"
     };
     match Command::new(opener).argument(url).launch() {
-        Ok(()) => app.remark(format!("opening {shown}")),
-        Err(_) => app.remark(format!("open this page: {shown}")),
+        Ok(()) => app.remark(format!("Opening {shown}")),
+        Err(_) => app.remark(format!("Open this page: {shown}")),
     }
 }

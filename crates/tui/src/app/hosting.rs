@@ -1,9 +1,9 @@
 //! The session beyond this terminal: leaving the terminal, attached terminals, and requests of other clients.
 
-use crate::app::{App, Leave};
+use crate::app::{App, Leave, waiting};
 use crate::commands;
 use crate::terminal;
-use lathe_engine::{SessionMessage, SwitchSource};
+use lathe_engine::SessionMessage;
 use lathe_extensions::CommandAction;
 use lathe_host::{Done, Facts, Hub, HubError, Request};
 use lathe_process::stub::Link;
@@ -109,6 +109,7 @@ pub(crate) fn opened(app: &mut App, records: &[MessageRecord]) {
         session_id: session.session_id(),
         title: app.session.title.clone(),
         folder: app.places.environment.cwd.clone(),
+        waiting: app.queue.kept.clone(),
     });
     let (Some(hosting), Some(facts)) = (&mut app.engine.hosting, facts) else {
         return;
@@ -311,7 +312,13 @@ fn operation(app: &mut App, op: WireOp, id: OpId, by: &str, done: Done) {
             Err(error) => done.refuse(NakCode::Refused, error.to_string()),
         },
         WireOp::SetModel { model } => {
-            commands::model::run(app, &model, SwitchSource::Command);
+            commands::model::asked(app, &model, done);
+        }
+        WireOp::SetThinking {
+            max_thinking_tokens,
+        } => {
+            session.model().set_max_thinking_tokens(max_thinking_tokens);
+            app.remark(format!("{by} changed how much the model may think"));
             done.ok();
         }
         WireOp::Rename { title } => {
@@ -348,13 +355,21 @@ fn prompt(app: &mut App, mut prompt: Prompt, done: Done) {
     app.alarms.user_is_active();
     prompt.origin = Some(serde_json::json!({"kind": "human"}));
     let uuid = prompt.uuid;
-    if app.session.busy() {
-        done.ok();
+    let busy = app.session.busy();
+    let shown = prompt.content.text();
+    app.queue.add(&shown, prompt, busy);
+    if busy && let Some(keeping) = waiting::keep(app) {
+        // It may take a while until it is accepted; the session has it when it is kept.
+        app.jobs.task(async move {
+            match keeping.await {
+                Ok(()) => done.ok(),
+                Err(error) => done.refuse(NakCode::Refused, error.to_string()),
+            }
+            None
+        });
     } else {
         done.when_accepted(uuid);
     }
-    let shown = prompt.content.text();
-    app.queue.add(&shown, prompt);
     crate::app::queue::send(app);
 }
 

@@ -310,7 +310,13 @@ impl App {
                 self.edited();
             }
         } else if !self.prompt.editor.is_empty() {
-            self.alarms.show("press esc again to clear");
+            let key = self.prompt.keymap.key(Context::Prompt, Action::Cancel);
+            let by_default = key.as_deref() == Some("esc");
+            self.alarms.show(if by_default {
+                "press esc again to clear"
+            } else {
+                "press it again to clear"
+            });
         }
     }
 

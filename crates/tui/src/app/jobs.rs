@@ -9,12 +9,13 @@ use crate::prompt::keymap::{self, Keymap};
 use crate::terminal::graphics::Graphic;
 use futures::FutureExt as _;
 use lathe_engine::{
-    LoadedSettings, OpenError, Opened, SessionHandle, SessionOptions, SwitchError, SwitchSource,
+    LoadedSettings, OpenError, Opened, SessionHandle, SessionOptions, SettingsOptions, SwitchError,
+    SwitchSource,
 };
 use lathe_extensions::plugins::{PluginError, Prepared};
 use lathe_hooks::HelperError;
 use lathe_protocol::ids::TaskId;
-use lathe_protocol::record::{MessageRecord, Record};
+use lathe_protocol::record::{MessageRecord, Record, WaitingPrompt};
 use lathe_session::{Loaded, SessionError, SessionInfo};
 use lathe_settings::trust::Bring;
 use lathe_settings::trust_store::TrustStore;
@@ -51,7 +52,7 @@ pub(crate) enum JobResult {
     },
     Trust(Vec<Bring>),
     /// A session, and the conversation so far if it was resumed.
-    Opened(Box<Result<(Opened, Vec<MessageRecord>), OpenError>>),
+    Opened(Box<Result<(Opened, Earlier), OpenError>>),
     History(Vec<String>),
     Files(FileIndex),
     FileMatches {
@@ -117,6 +118,13 @@ pub(crate) enum JobResult {
     },
     /// Which local model servers answer.
     LocalServers(Vec<(&'static str, u16)>),
+    /// The providers, and where their keys come from.
+    Providers(Vec<lathe_engine::models::ProviderKey>),
+    /// A key was stored: what to say about it, or why it wasn't.
+    KeyStored {
+        provider: String,
+        said: Result<String, lathe_engine::models::KeyStoreError>,
+    },
     Diagnosis(Box<lathe_doctor::Diagnosis>),
     /// No MCP server is being connected any more.
     ServersSettled,
@@ -259,21 +267,22 @@ impl Jobs {
 }
 
 /// The work of reading settings and key bindings.
+/// How settings are loaded for a session with these options.
+pub(crate) fn load_options(places: &Places, options: &SettingsOptions) -> LoadOptions {
+    let sources = options.sources.clone();
+    LoadOptions {
+        flags: options.flags.clone(),
+        managed_flags: options.managed.clone(),
+        trust: TrustStore::new(places).headless_trust(&places.project, sources.as_deref()),
+        sources,
+    }
+}
+
 fn settings(places: &Places, options: &SessionOptions) -> impl FnOnce() -> JobResult + use<> {
     let places = places.clone();
-    let (flags, managed_flags) = (
-        options.settings.flags.clone(),
-        options.settings.managed.clone(),
-    );
-    let sources = options.settings.sources.clone();
+    let settings = options.settings.clone();
     move || {
-        let trust = TrustStore::new(&places).headless_trust(&places.project, sources.as_deref());
-        let options = LoadOptions {
-            flags,
-            managed_flags,
-            sources,
-            trust,
-        };
+        let options = load_options(&places, &settings);
         let resolved = lathe_settings::load(&places, &options);
         // Read before they are parsed: later changes are noticed by comparing with these.
         let files = crate::app::watching::contents(&places.config_home);
@@ -296,28 +305,41 @@ fn settings(places: &Places, options: &SessionOptions) -> impl FnOnce() -> JobRe
 pub(crate) async fn open(
     environment: Environment,
     options: SessionOptions,
-) -> Result<(Opened, Vec<MessageRecord>), OpenError> {
+) -> Result<(Opened, Earlier), OpenError> {
     let mut opened = Box::pin(lathe_engine::open(environment, options)).await?;
-    let records = match opened.history.take() {
+    let earlier = match opened.history.take() {
         Some(history) => lathe_spawn::blocking(move || conversation(history))
             .await
             .unwrap_or_default(),
-        None => Vec::new(),
+        None => Earlier::default(),
     };
-    Ok((opened, records))
+    Ok((opened, earlier))
 }
 
-/// The messages of a resumed session.
-fn conversation(history: Loaded) -> Vec<MessageRecord> {
+/// The messages and waiting prompts of a resumed session.
+#[derive(Default)]
+pub(crate) struct Earlier {
+    /// Its messages.
+    pub(crate) records: Vec<MessageRecord>,
+    /// The prompts that waited when it ended.
+    pub(crate) waiting: Vec<WaitingPrompt>,
+}
+
+fn conversation(history: Loaded) -> Earlier {
+    let waiting = history.facts.waiting.clone().unwrap_or_default();
     let Ok(loaded) = history.whole() else {
-        return Vec::new();
+        return Earlier {
+            waiting,
+            ..Earlier::default()
+        };
     };
-    loaded
+    let records = loaded
         .history()
         .into_iter()
         .filter_map(|record| match &*record {
             Record::Message(message) if !message.is_sidechain => Some((**message).clone()),
             _ => None,
         })
-        .collect()
+        .collect();
+    Earlier { records, waiting }
 }

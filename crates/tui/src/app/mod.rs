@@ -21,6 +21,7 @@ pub(crate) mod no_key;
 pub(crate) mod notices;
 pub(crate) mod opening;
 pub(crate) mod pictures;
+pub(crate) mod providers;
 pub(crate) mod pull_request;
 pub(crate) mod queue;
 pub(crate) mod remember;
@@ -31,6 +32,7 @@ pub(crate) mod shell;
 pub(crate) mod spending;
 pub(crate) mod status_line;
 pub(crate) mod trust;
+pub(crate) mod waiting;
 pub(crate) mod watching;
 pub(crate) mod welcome;
 
@@ -78,6 +80,8 @@ pub(crate) enum Leave {
     Failed,
     /// The command line is wrong.
     Usage,
+    /// Another command of the program continues.
+    Run(&'static str),
 }
 
 /// How and why the app ends.
@@ -160,6 +164,7 @@ impl App {
         let look = Look {
             theme: &self.look.theme,
             columns: self.screen.width(),
+            keys: &self.prompt.keymap,
         };
         work(&mut self.conversation, look)
     }
@@ -215,6 +220,7 @@ impl App {
             if let Some(leave) = self.exit.leave {
                 return leave;
             }
+            waiting::follow(self);
             hosting::follow(self);
             let wake = self.next_wake(last_frame);
             tokio::select! {
@@ -431,6 +437,7 @@ impl App {
         let look = Look {
             theme: &theme,
             columns: self.screen.columns,
+            keys: &self.prompt.keymap,
         };
         let question = self.layers.dialog().and_then(|dialog| dialog.in_full(look));
         let (Some(transcript), Some(full)) = (self.layers.transcript(), &mut self.screen.full)

@@ -1,10 +1,12 @@
 //! There is no key for a model: where to go from here. Never a bare error.
 
 use crate::app::jobs::JobResult;
-use crate::app::{App, Leave};
-use crate::commands::login;
+use crate::app::{App, Leave, providers};
+use crate::commands::{self, login};
 use crate::layers::{Form, Item, Picker, Purpose};
 use crate::render::style::Line;
+use crate::render::theme::Theme;
+use lathe_protocol::command::BuiltinCommand;
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::Duration;
 
@@ -37,12 +39,18 @@ pub(crate) fn found(app: &mut App, servers: Vec<(&'static str, u16)>) {
 
 pub(crate) fn ask(app: &mut App) {
     let typing = !app.prompt.editor.is_empty();
-    let picker = picker(&app.engine.local_servers, app).unasked(typing);
+    let has_prompt = typing || app.engine.first_prompt.is_some();
+    let picker = no_key_picker(&app.engine.local_servers, has_prompt, &app.look.theme);
+    let picker = picker.unasked(typing);
     app.layers.open_unasked(picker);
 }
 
-fn picker(servers: &[(&'static str, u16)], app: &App) -> Picker {
-    let theme = &app.look.theme;
+/// The ways to a model.
+pub(crate) fn no_key_picker(
+    servers: &[(&'static str, u16)],
+    has_prompt: bool,
+    theme: &Theme,
+) -> Picker {
     let mut items: Vec<Item> = servers
         .iter()
         .map(|(name, port)| {
@@ -60,30 +68,33 @@ fn picker(servers: &[(&'static str, u16)], app: &App) -> Picker {
             "Name a program that prints the key",
             "apiKeyHelper in your settings",
         ),
-        Item::new("login", "Log in to a provider", "`lathe login` lists them"),
+        Item::new(
+            "login",
+            "Log in to a provider",
+            "its key is stored, as by `lathe login`",
+        ),
         Item::new(
             "import",
             "Import the setup of another agent",
-            "`lathe import` shows what it finds",
+            "leaves, and runs `lathe import`",
         ),
-        Item::new("demo", "Watch the demo", "`lathe demo` needs no key"),
+        Item::new("demo", "Watch the demo", "leaves, and runs `lathe demo`"),
         Item::new("leave", "Exit", ""),
     ]);
-    let lines = vec![
-        Line::styled(
-            "Lathe needs a model: no key was found in ANTHROPIC_API_KEY, apiKeyHelper or the providers in your settings.",
-            theme.muted,
-        ),
-        Line::styled("Your prompt is kept.", theme.muted),
-    ];
+    let mut lines = vec![Line::styled(
+        "Lathe needs a model: no key was found in ANTHROPIC_API_KEY, apiKeyHelper or the providers in your settings.",
+        theme.muted,
+    )];
+    if has_prompt {
+        lines.push(Line::styled("Your prompt is kept.", theme.muted));
+    }
     Picker::new(Purpose::NoKey, "Which model should be used?", items).explained(lines)
 }
 
 pub(crate) fn chosen(app: &mut App, value: &str) {
     match value.split_once(' ') {
         Some(("local", name)) => {
-            let form = Form::new(Purpose::LocalModel, "Which model?", &format!("{name}/"));
-            app.layers.open(form);
+            providers::chosen(app, &format!("model {name}"));
         }
         _ => match value {
             "key" => app.layers.open(
@@ -97,23 +108,12 @@ pub(crate) fn chosen(app: &mut App, value: &str) {
             "helper" => app
                 .layers
                 .open(Form::new(Purpose::KeyHelper, login::HELPER_WORDS, "")),
-            "login" => leave(
-                app,
-                "Run `lathe login` to log in to a provider, then start Lathe again.",
-            ),
-            "import" => leave(
-                app,
-                "Run `lathe import` to take over settings, rules and servers of another agent, then start Lathe again.",
-            ),
-            "demo" => leave(app, "Run `lathe demo` to see Lathe work without a key."),
+            "login" => providers::look(app),
+            "import" => app.exit.leave = Some(Leave::Run("import")),
+            "demo" => app.exit.leave = Some(Leave::Run("demo")),
             _ => app.exit.leave = Some(Leave::NoCredentials),
         },
     }
-}
-
-fn leave(app: &mut App, words: &str) {
-    app.exit.failure = Some(words.to_owned());
-    app.exit.leave = Some(Leave::NoCredentials);
 }
 
 /// Opens the session with a key that was entered.
@@ -123,8 +123,12 @@ pub(crate) fn use_key(app: &mut App, key: &str) {
     again(app);
 }
 
-/// Opens the session with a model of a local server.
+/// Opens the session with a model, or changes the one that is open to it.
 pub(crate) fn use_model(app: &mut App, model: &str) {
+    if app.engine.handle.is_some() {
+        commands::run_own(app, BuiltinCommand::Model, model.trim());
+        return;
+    }
     app.engine.options.model.name = Some(model.trim().to_owned());
     again(app);
 }

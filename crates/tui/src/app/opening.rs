@@ -1,10 +1,10 @@
 //! Starting up, opening and replacing the session, and results of background jobs.
 
 use crate::app::engine::Fallback;
-use crate::app::jobs::{JobResult, Report};
+use crate::app::jobs::{Earlier, JobResult, Report};
 use crate::app::{
-    App, Leave, away, keyboard, no_key, pictures, pull_request, queue, settings, shell,
-    status_line, trust, watching, welcome,
+    App, Leave, away, keyboard, no_key, pictures, providers, pull_request, queue, settings, shell,
+    status_line, trust, waiting, watching, welcome,
 };
 use crate::commands::{diff, doctor, fewer_permission_prompts, mcp, plugin, resume, rewind, tasks};
 use crate::prompt::{completion, history};
@@ -12,7 +12,6 @@ use lathe_engine::{OpenError, Opened, Restart};
 use lathe_protocol::diagnostic::Severity;
 use lathe_protocol::event::NoticeLevel;
 use lathe_protocol::op::Op;
-use lathe_protocol::record::MessageRecord;
 use lathe_settings::Places;
 use std::path::Path;
 
@@ -84,8 +83,12 @@ impl App {
     /// Ends the present session and continues in another folder, with the session that the options now name. The
     /// folder may have to be trusted first.
     pub(crate) fn move_to(&mut self, folder: &Path) {
+        let leaving = waiting::leave(self);
         if let Some(session) = self.engine.handle.take() {
             self.jobs.task(async move {
+                if let Some(leaving) = leaving {
+                    leaving.await;
+                }
                 session.send(Op::Interrupt { drop_queued: true });
                 session.finish().await;
                 None
@@ -111,6 +114,7 @@ impl App {
 
     /// Ends the present session and opens the one that the options now name.
     pub(crate) fn reopen(&mut self) {
+        let leaving = waiting::leave(self);
         let session = self.engine.handle.take();
         self.engine.events = None;
         self.session.forget_session();
@@ -123,6 +127,9 @@ impl App {
         let environment = self.places.environment.clone();
         let options = self.engine.options.clone();
         self.jobs.task(async move {
+            if let Some(leaving) = leaving {
+                leaving.await;
+            }
             if let Some(session) = session {
                 session.send(Op::Interrupt { drop_queued: true });
                 session.finish().await;
@@ -158,7 +165,7 @@ impl App {
                 }
             }
             JobResult::Opened(opened) => match *opened {
-                Ok((opened, records)) => self.opened(opened, &records),
+                Ok((opened, earlier)) => self.opened(opened, earlier),
                 Err(error) => self.not_opened(&error),
             },
             JobResult::History(entries) => {
@@ -211,6 +218,8 @@ impl App {
             JobResult::Changes { commit, session } => diff::show(self, commit, session),
             JobResult::Proposals(proposals) => fewer_permission_prompts::show(self, proposals),
             JobResult::LocalServers(servers) => no_key::found(self, servers),
+            JobResult::Providers(found) => providers::found(self, &found),
+            JobResult::KeyStored { provider, said } => providers::stored(self, &provider, said),
             JobResult::ServersSettled => mcp::settled(self),
             JobResult::ServerChanged(report) => mcp::changed(self, report),
             JobResult::Stopped(said) => tasks::stopped(self, said),
@@ -243,17 +252,13 @@ impl App {
         }
     }
 
-    fn opened(&mut self, opened: Opened, records: &[MessageRecord]) {
+    fn opened(&mut self, opened: Opened, earlier: Earlier) {
+        let Earlier { records, waiting } = earlier;
+        let records = records.as_slice();
         self.engine.opening = false;
         self.engine.pick_session = false;
         self.session.mode = opened.session.permissions().mode();
         self.session.model = opened.session.model().current();
-        for remark in opened.remarks {
-            match remark.severity {
-                Severity::Note => self.remark(remark.to_string()),
-                Severity::Warning | Severity::Error => self.warn(remark.to_string()),
-            }
-        }
         crate::terminal::panic_guard::session(opened.session.session_id().to_string());
         self.engine.fallback = None;
         if !std::mem::take(&mut self.engine.returned) {
@@ -272,10 +277,18 @@ impl App {
         opened.events.with_agents();
         self.engine.events = Some(opened.events);
         self.exit.failure = None;
+        waiting::restore(self, waiting, records);
         crate::app::hosting::opened(self, records);
         settings::plugins_loaded(self);
         if records.is_empty() {
             welcome::say(self);
+        }
+        // Below what they are about.
+        for remark in opened.remarks {
+            match remark.severity {
+                Severity::Note => self.remark(remark.to_string()),
+                Severity::Warning | Severity::Error => self.warn(remark.to_string()),
+            }
         }
         // The session read them later than we did.
         settings::reload(self);
@@ -315,6 +328,7 @@ impl App {
         }
         self.exit.failure = Some(error.to_string());
         if matches!(error, OpenError::NoCredentials) && !self.engine.starts_in_background() {
+            welcome::without_key(self);
             no_key::look(self);
             return;
         }

@@ -7,6 +7,7 @@ use lathe_protocol::command::Invocation;
 use lathe_protocol::content::{Content, ContentBlock};
 use lathe_protocol::ids::RecordId;
 use lathe_protocol::op::{Op, Prompt};
+use lathe_protocol::record::WaitingPrompt;
 use std::collections::HashSet;
 
 /// A prompt that the engine has not accepted yet.
@@ -19,6 +20,8 @@ pub(crate) struct QueuedPrompt {
     pub(crate) attachments: Vec<Attachment>,
     /// Whether it waits for the end of the turn; otherwise the model gets it with the next tool result.
     pub(crate) after_turn: bool,
+    /// Whether it was entered while a turn ran: it is kept until it is accepted.
+    pub(crate) waits: bool,
     /// Whether the engine has it.
     pub(crate) sent: bool,
     /// How many of the held commands were typed before it.
@@ -33,6 +36,8 @@ pub(crate) struct Queue {
     pub(crate) commands: Vec<(String, String)>,
     /// Whether a held command is being run: prompts that it sends go before what is still held.
     pub(crate) releasing: bool,
+    /// The prompts that are kept with the session because they wait.
+    pub(crate) kept: Vec<RecordId>,
     /// Context that the terminal sent itself; its records are not shown.
     pub(crate) own_context: HashSet<RecordId>,
 }
@@ -44,7 +49,14 @@ impl Queue {
     }
 
     /// Adds a prompt behind the held commands; `shown` is what the screen shows for it.
-    fn push(&mut self, shown: &str, prompt: Prompt, attachments: &[Attachment], after_turn: bool) {
+    fn push(
+        &mut self,
+        shown: &str,
+        prompt: Prompt,
+        attachments: &[Attachment],
+        after_turn: bool,
+        waits: bool,
+    ) {
         let after = if self.releasing {
             0
         } else {
@@ -56,14 +68,15 @@ impl Queue {
             prompt,
             attachments: attachments.to_vec(),
             after_turn,
+            waits,
             sent: false,
             after,
         });
     }
 
     /// Adds a prompt of another client, which waits for nothing that was typed here.
-    pub(crate) fn add(&mut self, shown: &str, prompt: Prompt) {
-        self.push(shown, prompt, &[], false);
+    pub(crate) fn add(&mut self, shown: &str, prompt: Prompt, waits: bool) {
+        self.push(shown, prompt, &[], false, waits);
         if let Some(last) = self.prompts.last_mut() {
             last.after = 0;
         }
@@ -83,6 +96,25 @@ impl Queue {
             ready.push(queued.prompt.clone());
         }
         ready
+    }
+
+    /// The prompts that wait, if they are others than those that are kept. They count as kept.
+    pub(crate) fn take_unkept(&mut self) -> Option<Vec<WaitingPrompt>> {
+        let waiting = || self.prompts.iter().filter(|queued| queued.waits);
+        if waiting()
+            .map(|queued| queued.uuid)
+            .eq(self.kept.iter().copied())
+        {
+            return None;
+        }
+        let prompts: Vec<WaitingPrompt> = waiting()
+            .map(|queued| WaitingPrompt {
+                uuid: queued.uuid,
+                content: queued.prompt.content.clone(),
+            })
+            .collect();
+        self.kept = prompts.iter().map(|prompt| prompt.uuid).collect();
+        Some(prompts)
     }
 
     /// Takes the first held command out.
@@ -360,8 +392,10 @@ fn submit_prompt(
     app.alarms.idle = None;
     let mut prompt = Prompt::new(content);
     prompt.origin = Some(serde_json::json!({"kind": "human"}));
-    let after_turn = when == When::AfterTurn && app.session.busy();
-    app.queue.push(shown, prompt, attachments, after_turn);
+    let waits = app.session.busy();
+    let after_turn = when == When::AfterTurn && waits;
+    app.queue
+        .push(shown, prompt, attachments, after_turn, waits);
     send(app);
 }
 
@@ -379,7 +413,7 @@ mod tests {
     use super::*;
 
     fn push(queue: &mut Queue, text: &str, after_turn: bool) {
-        queue.push(text, Prompt::new(text), &[], after_turn);
+        queue.push(text, Prompt::new(text), &[], after_turn, after_turn);
     }
 
     fn queue() -> Queue {
@@ -388,6 +422,20 @@ mod tests {
         queue.hold("clear", "");
         push(&mut queue, "second", false);
         queue
+    }
+
+    #[test]
+    fn prompts_that_wait_are_kept_once_for_every_change() {
+        let mut queue = Queue::default();
+        push(&mut queue, "at once", false);
+        assert_eq!(queue.take_unkept(), None, "it begins a turn");
+        push(&mut queue, "later", true);
+        let kept = queue.take_unkept().unwrap();
+        assert_eq!(kept.len(), 1);
+        assert_eq!(queue.take_unkept(), None);
+        queue.accepted(kept[0].uuid);
+        assert_eq!(queue.take_unkept(), Some(Vec::new()));
+        assert_eq!(queue.take_unkept(), None);
     }
 
     fn texts(queue: &Queue) -> Vec<String> {

@@ -51,7 +51,7 @@ pub(crate) fn write(app: &mut App, text: &str, file: &str) {
     let path = Path::new(file);
     match add_line(path, text) {
         Ok(()) => {
-            app.remark(format!("remembered in {}", path.display()));
+            app.remark(format!("Remembered in {}", path.display()));
             let mut prompt = Prompt::new(format!(
                 "The user asked to remember this, and it was added to {}: {text}",
                 path.display()
@@ -62,7 +62,7 @@ pub(crate) fn write(app: &mut App, text: &str, file: &str) {
             app.engine.send(Op::Prompt(prompt));
         }
         Err(error) => app.warn(format!(
-            "nothing was written to {}: {error}",
+            "Nothing was written to {}: {error}",
             path.display()
         )),
     }

@@ -321,6 +321,7 @@ mod tests {
             let look = Look {
                 theme: &app.look.theme,
                 columns: 80,
+                keys: &app.prompt.keymap,
             };
             let lines = live::status(app, look);
             let lines: Vec<String> = lines.iter().map(Line::text).collect();

@@ -100,7 +100,7 @@ pub(crate) fn answered(app: &mut App, value: &str) {
         "never" => {
             app.settings.cost_threshold = 0.0;
             if settings::save(app, "costThresholdUsd", 0.into()) {
-                app.remark("you won't be asked again (costThresholdUsd in your settings)");
+                app.remark("You won't be asked again (costThresholdUsd in your settings).");
             }
         }
         _ => {}

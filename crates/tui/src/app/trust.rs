@@ -1,6 +1,6 @@
 //! The question whether the folder is trusted.
 
-use crate::app::{App, Leave};
+use crate::app::{App, Leave, welcome};
 use crate::layers::{Item, Picker, Purpose};
 use crate::render::style::{Line, Style};
 use crate::render::text::reveal;
@@ -9,6 +9,7 @@ use serde_json::Value;
 use std::path::Path;
 
 pub(crate) fn ask(app: &mut App, brings: &[Bring]) {
+    welcome::before_trust(app);
     // They may have changed, and the trust with them, when this is answered.
     app.engine.loaded_settings = None;
     let theme = app.theme();

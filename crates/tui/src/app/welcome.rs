@@ -2,58 +2,108 @@
 
 use crate::app::App;
 use crate::render::style::{Line, Style};
-use crate::render::text::truncate;
+use crate::render::text::{clean, one_line, wrap};
 use lathe_protocol::permission::PermissionMode;
 use std::path::Path;
 
-/// Says what this is, once for each start.
-pub(crate) fn say(app: &mut App) {
-    if std::mem::replace(&mut app.commands.welcomed, true) {
-        return;
-    }
-    let lines = lines(app);
-    app.conversation.say_above(lines);
+/// How much was said at this start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Welcome {
+    #[default]
+    Nothing,
+    /// The name of the program and what it does, before the first start asks for trust.
+    Heading,
+    /// Everything but the model, which was not known yet.
+    WithoutModel,
+    Everything,
 }
 
-fn lines(app: &App) -> Vec<Line> {
-    let theme = &app.look.theme;
+/// Says what this is and with what it works, as far as that was not said at this start.
+pub(crate) fn say(app: &mut App) {
+    let said = std::mem::replace(&mut app.commands.welcome, Welcome::Everything);
     let Some(session) = &app.engine.handle else {
-        return Vec::new();
-    };
-    let columns = app.screen.width();
-    let name = format!("Lathe {}", env!("CARGO_PKG_VERSION"));
-    let folder = folder_words(
-        &app.places.environment.cwd,
-        app.places.environment.home.as_deref(),
-    );
-    let heading = |rest: String| {
-        Line::styled("▚ ", theme.accent)
-            .with(name.clone(), Style::PLAIN.bold())
-            .with(truncate(&rest, columns.saturating_sub(20)), theme.muted)
+        return;
     };
     let model = session.model().display_name();
-    if !is_first(&app.places.config_home) {
-        return vec![heading(format!(" · {model} · {folder}"))];
-    }
+    let key = match session.settings().key_source() {
+        "none" => "without a key".to_owned(),
+        source => format!("key from {source}"),
+    };
     let sandbox = match session.permissions().sandbox_tier() {
         Some(_) => "commands run in a sandbox",
         None => "read-only commands run confined, others need confirmation",
     };
-    let fact = |what: &str, text: String| {
-        let room = columns.saturating_sub(12).max(8);
-        Line::styled(format!("  {what:<8}"), theme.muted).with(truncate(&text, room), Style::PLAIN)
+    let model_row = fact(app, "model", &format!("{model}, {key}"));
+    let here = here(app, Some(sandbox));
+    let rows = match said {
+        Welcome::Everything => return,
+        Welcome::WithoutModel => model_row,
+        Welcome::Heading => [model_row, here].concat(),
+        Welcome::Nothing if is_first(&app.places.config_home) => {
+            [heading(app, WHAT), model_row, here].concat()
+        }
+        Welcome::Nothing => heading(app, &format!(" · {model} · {}", folder(app))),
     };
-    vec![
-        heading(" works in your project with a language model".to_owned()),
-        fact(
-            "model",
-            format!("{model}, key from {}", session.settings().key_source()),
-        ),
-        fact(
-            "here",
-            format!("{folder} · {} · {sandbox}", mode_words(app.session.mode)),
-        ),
-    ]
+    app.conversation.say_above(rows);
+}
+
+/// Says what this is before the first start asks whether the folder is trusted.
+pub(crate) fn before_trust(app: &mut App) {
+    if app.commands.welcome == Welcome::Nothing && is_first(&app.places.config_home) {
+        app.commands.welcome = Welcome::Heading;
+        let rows = heading(app, WHAT);
+        app.conversation.say_above(rows);
+    }
+}
+
+/// Says what this is before the first start asks for a model.
+pub(crate) fn without_key(app: &mut App) {
+    let said = app.commands.welcome;
+    if matches!(said, Welcome::WithoutModel | Welcome::Everything)
+        || !is_first(&app.places.config_home)
+    {
+        return;
+    }
+    app.commands.welcome = Welcome::WithoutModel;
+    let mut rows = Vec::new();
+    if said == Welcome::Nothing {
+        rows = heading(app, WHAT);
+    }
+    rows.extend(fact(app, "model", "none yet: no key was found"));
+    rows.extend(here(app, None));
+    app.conversation.say_above(rows);
+}
+
+/// The purpose of the program in a few words.
+const WHAT: &str = " works in your project with a language model";
+
+fn heading(app: &App, rest: &str) -> Vec<Line> {
+    let theme = &app.look.theme;
+    let name = format!("Lathe {}", env!("CARGO_PKG_VERSION"));
+    let line = Line::styled("▚ ", theme.accent)
+        .with(name, Style::PLAIN.bold())
+        .with(rest.to_owned(), theme.muted);
+    wrap(&line, app.screen.width(), 2)
+}
+
+fn fact(app: &App, what: &str, text: &str) -> Vec<Line> {
+    let line = Line::styled(format!("  {what:<8}"), app.look.theme.muted);
+    let line = line.with(clean(text), Style::PLAIN);
+    wrap(&line, app.screen.width(), 10)
+}
+
+fn here(app: &App, sandbox: Option<&str>) -> Vec<Line> {
+    let mut words = vec![folder(app), mode_words(app.session.mode)];
+    words.extend(sandbox.map(str::to_owned));
+    fact(app, "here", &words.join(" · "))
+}
+
+fn folder(app: &App) -> String {
+    let environment = &app.places.environment;
+    one_line(&clean(&folder_words(
+        &environment.cwd,
+        environment.home.as_deref(),
+    )))
 }
 
 /// Whether nobody has worked with this config home yet.

@@ -93,7 +93,7 @@ pub(crate) fn create(app: &mut App, name: &str, place: &str) {
         return;
     };
     if text == first || text.trim().is_empty() {
-        app.remark("nothing was written, so no agent was created");
+        app.remark("Nothing was written, so no agent was created.");
         return;
     }
     let written = file
@@ -102,7 +102,7 @@ pub(crate) fn create(app: &mut App, name: &str, place: &str) {
         .and_then(|()| std::fs::File::create_new(&file))
         .and_then(|mut open| open.write_all(text.as_bytes()));
     match written {
-        Ok(()) => app.remark(format!("created {}", file.display())),
+        Ok(()) => app.remark(format!("Created {}", file.display())),
         Err(error) => app.warn(format!("can't write {}: {error}", file.display())),
     }
 }
@@ -140,7 +140,7 @@ pub(crate) fn stop_all(app: &mut App) {
     let stopped = session.tasks().kill_agents();
     app.session.agents.clear();
     app.remark(if stopped == 0 {
-        "no agents are running".to_owned()
+        "No agents are running.".to_owned()
     } else {
         format!("{} stopped", counted(stopped, "agent"))
     });

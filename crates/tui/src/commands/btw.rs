@@ -49,6 +49,7 @@ pub(crate) fn answered(app: &mut App, question: &str, answer: Result<String, Bes
     let look = markdown::Look {
         theme: &theme,
         columns: app.screen.width(),
+        keys: &app.prompt.keymap,
     };
     let mut lines = vec![Line::styled(
         format!("btw: {}", clean(question)),

@@ -14,7 +14,7 @@ pub(crate) fn run(app: &mut App) {
         Some(text) => {
             app.screen.pending.push_str(&clipboard_sequence(&text));
             fill_clipboard(app, &text);
-            let words = "copied the last answer";
+            let words = "Copied the last answer.";
             let notice = Notice::new("copied", Priority::Immediate, words);
             app.alarms.notices.add(notice);
         }

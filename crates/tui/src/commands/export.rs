@@ -31,7 +31,7 @@ pub(crate) fn run(app: &mut App, arguments: &str) {
                     .map_err(|error| format!("can't write {}: {error}", target.display()))
             });
         Some(JobResult::report(
-            exported.map(|()| format!("wrote {}", target.display())),
+            exported.map(|()| format!("Wrote {}", target.display())),
         ))
     });
 }

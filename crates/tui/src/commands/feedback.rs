@@ -21,7 +21,7 @@ pub(crate) fn run(app: &mut App, words: &str) {
         app.places.environment.foreign("TERM").unwrap_or_default(),
     );
     match std::fs::write(&target, text) {
-        Ok(()) => app.remark(format!("wrote {}; nothing was sent", target.display())),
+        Ok(()) => app.remark(format!("Wrote {}; nothing was sent.", target.display())),
         Err(error) => app.warn(format!("can't write {}: {error}", target.display())),
     }
 }

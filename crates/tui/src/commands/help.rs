@@ -2,6 +2,7 @@
 
 use crate::app::App;
 use crate::commands;
+use crate::prompt::keymap::{Action, Context, Keymap};
 use crate::render::style::{Line, Style};
 use crate::render::text::{clean, one_line, width};
 use crate::render::theme::Theme;
@@ -9,7 +10,11 @@ use lathe_extensions::{CommandAction, CommandRegistry};
 
 /// Opens the help: the prompt, and all commands.
 pub(crate) fn run(app: &mut App) {
-    let lines = help_lines(&commands::registry(app), &app.look.theme);
+    let lines = help_lines(
+        &commands::registry(app),
+        &app.look.theme,
+        &app.prompt.keymap,
+    );
     commands::show_page(app, "Help", lines);
 }
 
@@ -17,22 +22,42 @@ pub(crate) fn run(app: &mut App) {
 const WIDEST: usize = 34;
 
 /// The help: the prompt, and all commands.
-pub(crate) fn help_lines(registry: &CommandRegistry, theme: &Theme) -> Vec<Line> {
+pub(crate) fn help_lines(registry: &CommandRegistry, theme: &Theme, keys: &Keymap) -> Vec<Line> {
     let mut lines = vec![Line::styled("In the prompt", theme.heading)];
-    for (key, what) in [
-        ("@file", "names a file (tab completes)"),
-        ("@agent-name", "names an agent"),
-        ("@server:uri", "attaches a resource of an MCP server"),
-        (
+    let key = |action| keys.key(Context::Prompt, action);
+    let fixed = |name: &str, what: &str| Some((name.to_owned(), what.to_owned()));
+    let bound = |action, what: &str| Some((key(action)?, what.to_owned()));
+    let also = |action, before: &str, after: &str| {
+        let keys = keys.keys(Context::Prompt, action);
+        if keys.is_empty() {
+            return String::new();
+        }
+        format!("{before}{}{after}", keys.join(", "))
+    };
+    let rows = [
+        Some((
+            "@file".to_owned(),
+            format!(
+                "names a file{}",
+                also(Action::Complete, " (", " completes)")
+            ),
+        )),
+        fixed("@agent-name", "names an agent"),
+        fixed("@server:uri", "attaches a resource of an MCP server"),
+        fixed(
             "!command",
             "runs a shell command and shares it with the model",
         ),
-        ("#words", "remembers something for later sessions"),
-        ("\\ enter", "a new line (also shift+enter, ctrl+j)"),
-        ("alt+enter", "during a turn: sends after it"),
-        ("esc", "interrupts; twice: clear, or rewind"),
-        ("ctrl+c", "clears or interrupts; twice: exit"),
-    ] {
+        fixed("#words", "remembers something for later sessions"),
+        Some((
+            format!("\\ {}", key(Action::Submit).unwrap_or_default()),
+            format!("a new line{}", also(Action::Newline, " (also ", ")")),
+        )),
+        bound(Action::Queue, "during a turn: sends after it"),
+        bound(Action::Cancel, "interrupts; twice: clear, or rewind"),
+        fixed("ctrl+c", "clears or interrupts; twice: exit"),
+    ];
+    for (key, what) in rows.into_iter().flatten() {
         lines.push(Line::styled(format!("  {key:<16}"), theme.accent).with(what, Style::PLAIN));
     }
     lines.push(Line::styled("  /keybindings lists all keys", theme.muted));

@@ -6,6 +6,7 @@
 use crate::app::App;
 use crate::app::jobs::JobResult;
 use crate::layers::{Item, Picker, Purpose};
+use crate::prompt::keymap::{Action, Context};
 use crate::render::style::Line;
 use crate::render::text::clean;
 use crate::render::theme::Theme;
@@ -28,9 +29,16 @@ pub(crate) fn run(app: &mut App, wanted: &str) {
     let control = session.editor();
     let editors = control.running();
     if editors.is_empty() {
-        app.remark(
-            "no editor found: start one with an extension that offers an MCP connection (it writes a file to ~/.claude/ide), then run /ide again. ctrl+g opens the prompt in $EDITOR.",
+        let keys = &app.prompt.keymap;
+        let own = keys.hint(
+            Context::Prompt,
+            Action::ExternalEditor,
+            "opens the prompt in $EDITOR.",
         );
+        app.remark(format!(
+            "No editor found: start one with an extension that offers an MCP connection (it writes a file to ~/.claude/ide), then run /ide again. {}",
+            own.unwrap_or_default()
+        ));
         return;
     }
     let connected = control.connected().map(|editor| editor.port);
@@ -55,7 +63,7 @@ pub(crate) fn connect(app: &mut App, wanted: &str) {
         .iter()
         .find(|editor| editor.port.to_string() == wanted);
     let name = clean(named.map_or(&wanted, |editor| &editor.name));
-    app.remark(format!("connecting to {name} …"));
+    app.remark(format!("Connecting to {name} …"));
     app.jobs.task(async move {
         let done = control.connect(&wanted).await;
         Some(JobResult::report(
@@ -79,7 +87,7 @@ fn open(app: &mut App, file: &str) {
     };
     let path = app.places.environment.cwd.join(name);
     if !path.is_file() {
-        app.warn(format!("there is no file {}", clean(name)));
+        app.warn(format!("There is no file {}", clean(name)));
         return;
     }
     let shown = clean(name);

@@ -1,4 +1,4 @@
-use crate::app::{App, no_key, settings};
+use crate::app::{App, no_key, providers, settings};
 use crate::commands::{doctor, logout};
 use crate::layers::{Form, Item, Picker, Purpose};
 use crate::render::style::Line;
@@ -32,6 +32,7 @@ pub(crate) fn chosen(app: &mut App, what: &str) {
             app.layers
                 .open(Form::new(Purpose::KeyHelper, HELPER_WORDS, &present));
         }
+        "provider" => providers::look(app),
         "logout" => logout::run(app),
         _ => doctor::run(app),
     }
@@ -53,7 +54,7 @@ pub(crate) fn set_helper(app: &mut App, command: &str) {
         return;
     }
     if settings::save(app, HELPER, command.into()) {
-        app.remark("saved in your settings; new sessions get the key from this program");
+        app.remark("Saved in your settings; new sessions get the key from this program.");
         if app.engine.handle.is_none() && !app.engine.opening {
             no_key::again(app);
         }
@@ -80,7 +81,7 @@ pub(super) fn key_lines(source: &str, theme: &Theme) -> Vec<Line> {
             theme.muted,
         ),
         Line::styled(
-            "Lathe stores no keys: set ANTHROPIC_API_KEY (or ANTHROPIC_AUTH_TOKEN) before you start it, or name a program that prints one.",
+            "A key comes from ANTHROPIC_API_KEY (or ANTHROPIC_AUTH_TOKEN), from a program that prints one, or from what `lathe login` stored.",
             theme.muted,
         ),
     ]
@@ -88,11 +89,18 @@ pub(super) fn key_lines(source: &str, theme: &Theme) -> Vec<Line> {
 
 /// Where the key comes from, and what can be done about it.
 pub(crate) fn login_picker(source: &str, has_helper: bool, theme: &Theme) -> Picker {
-    let mut items = vec![Item::new(
-        "helper",
-        "Set a program that prints the key …",
-        "apiKeyHelper in your settings",
-    )];
+    let mut items = vec![
+        Item::new(
+            "provider",
+            "Store the key of a provider …",
+            "as `lathe login` does",
+        ),
+        Item::new(
+            "helper",
+            "Set a program that prints the key …",
+            "apiKeyHelper in your settings",
+        ),
+    ];
     if has_helper {
         items.push(Item::new("logout", "Remove the program", "same as /logout"));
     }

@@ -16,7 +16,7 @@ pub(crate) fn run(app: &mut App) {
     if login::key_helper(app).is_none() {
         let source = session.settings().key_source().to_owned();
         app.remark(format!(
-            "Lathe stores no key, so there is none to remove. This session's key comes from {source}: unset it where you set it. /mcp signs out of servers."
+            "This session's key comes from {source}: unset it where you set it. `lathe logout <provider>` removes a stored one, /mcp signs out of servers."
         ));
         return;
     }
@@ -33,7 +33,7 @@ pub(crate) fn chosen(app: &mut App, what: &str) {
     };
     match lathe_settings::write::write(&app.places, Source::User, &[Edit::Unset { key }], None) {
         Ok(_) => app.remark(
-            "removed the program from your settings; project or managed settings may still name one (/doctor shows it)",
+            "Removed the program from your settings; project or managed settings may still name one (/doctor shows it).",
         ),
         Err(error) => app.warn(error.to_string()),
     }

@@ -51,7 +51,9 @@ pub(crate) fn run(app: &mut App, arguments: &str) {
         return;
     }
     if servers.is_empty() {
-        app.remark("no MCP servers; `lathe mcp add` adds one, and a project can have an .mcp.json");
+        app.remark(
+            "No MCP servers: `lathe mcp add` adds one, and a project can have an .mcp.json.",
+        );
         return;
     }
     let picker = servers_picker(&servers);

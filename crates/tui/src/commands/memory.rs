@@ -15,7 +15,7 @@ pub(crate) fn run(app: &mut App, arguments: &str) {
         let done = match what {
             "accept" => memory
                 .accept(name.trim())
-                .map(|path| format!("remembered in {}", path.display())),
+                .map(|path| format!("Remembered in {}", path.display())),
             "reject" => memory
                 .reject(name.trim())
                 .map(|()| format!("rejected '{}'", name.trim())),

@@ -94,8 +94,8 @@ pub(crate) struct CommandState {
     pub(crate) proposals: Vec<fewer_permission_prompts::Proposal>,
     /// MCP servers of the folder that the question about trust shows.
     pub(crate) project_servers: Vec<(String, serde_json::Value)>,
-    /// Whether it was said what this is.
-    pub(crate) welcomed: bool,
+    /// How much was said of what this is.
+    pub(crate) welcome: crate::app::welcome::Welcome,
     /// A plugin that was fetched and waits for the user's confirmation.
     pub(crate) prepared_plugin: Option<Box<Prepared>>,
 }

@@ -9,10 +9,12 @@ use crate::render::text::tokens;
 use crate::render::theme::Theme;
 use futures::FutureExt as _;
 use lathe_engine::{SwitchError, SwitchSource};
+use lathe_host::Done;
+use lathe_wire::NakCode;
 
 pub(crate) fn run(app: &mut App, wanted: &str, source: SwitchSource) {
     if !wanted.is_empty() {
-        switch(app, wanted, source, false);
+        switch(app, wanted, source, false, None);
         return;
     }
     let Some(session) = &app.engine.handle else {
@@ -47,13 +49,18 @@ pub(crate) fn run(app: &mut App, wanted: &str, source: SwitchSource) {
 /// A model was chosen in the list, and maybe another effort.
 pub(crate) fn chosen(app: &mut App, wanted: &str) {
     let effort = app.layers.shown::<Picker>().and_then(Picker::dialled);
-    switch(app, wanted, SwitchSource::Picker, false);
+    switch(app, wanted, SwitchSource::Picker, false, None);
     if let Some(effort) = effort {
         effort::set(app, effort);
     }
 }
 
-fn switch(app: &mut App, wanted: &str, source: SwitchSource, confirmed: bool) {
+/// A client of the session asks for a model, and is told whether it is used.
+pub(crate) fn asked(app: &mut App, wanted: &str, done: Done) {
+    switch(app, wanted, SwitchSource::Command, false, Some(done));
+}
+
+fn switch(app: &mut App, wanted: &str, source: SwitchSource, confirmed: bool, asked: Option<Done>) {
     let Some(session) = &app.engine.handle else {
         return;
     };
@@ -63,6 +70,11 @@ fn switch(app: &mut App, wanted: &str, source: SwitchSource, confirmed: bool) {
     let wanted = wanted.to_owned();
     let switching = async move {
         let done = switching.await;
+        match (asked, &done) {
+            (Some(asked), Ok(_)) => asked.ok(),
+            (Some(asked), Err(why)) => asked.refuse(NakCode::Refused, why.to_string()),
+            (None, _) => {}
+        }
         JobResult::ModelSwitched {
             wanted,
             source,
@@ -85,9 +97,9 @@ fn switch(app: &mut App, wanted: &str, source: SwitchSource, confirmed: bool) {
 /// The answer to a hook's question whether the model is to be switched.
 pub(crate) fn confirmed(app: &mut App, wanted: &str, source: SwitchSource, answer: &str) {
     if answer == "yes" {
-        switch(app, wanted, source, true);
+        switch(app, wanted, source, true, None);
     } else {
-        app.remark("the model stays as it was");
+        app.remark("The model stays as it was.");
     }
 }
 

@@ -38,7 +38,7 @@ pub(crate) fn add_rule(app: &mut App, text: &str) {
             apply_update(
                 app,
                 &update,
-                format!("Rule added (this project, just me): {shown}"),
+                format!("Rule added in this project (just me): {shown}"),
             );
         }
         Err(error) => app.warn(error.to_string()),

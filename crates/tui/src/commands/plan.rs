@@ -28,6 +28,7 @@ pub(crate) fn run(app: &mut App) {
         let look = crate::render::markdown::Look {
             theme: &theme,
             columns: app.screen.width(),
+            keys: &app.prompt.keymap,
         };
         lines.extend(crate::render::markdown::render(&plan.text, look));
     }

@@ -351,7 +351,7 @@ pub(crate) fn marketplace_act(app: &mut App, what: &str, name: &str) {
             fetching(app, &format!("Fetching {name} …"));
             app.jobs.task(async move {
                 let updated = manager.update_marketplace(&name).await;
-                let updated = updated.map(|_| format!("marketplace {name} is up to date"));
+                let updated = updated.map(|_| format!("Marketplace {name} is up to date."));
                 Some(JobResult::PluginsChanged(updated.into()))
             });
         }
@@ -394,7 +394,7 @@ pub(crate) fn plugins_picker(loaded: &LoadedPlugins, theme: &Theme) -> Picker {
     ));
     let mut lines = Vec::new();
     if loaded.listings.is_empty() {
-        lines.push(Line::styled("no plugins installed", theme.muted));
+        lines.push(Line::styled("No plugins are installed.", theme.muted));
     }
     for problem in loaded.problems.iter().take(4) {
         lines.push(Line::styled(
@@ -524,7 +524,7 @@ async fn update(manager: &PluginManager, id: &PluginId) -> JobResult {
     let newer: Result<_, PluginError> = newer.await;
     match newer {
         Ok(Some((prepared, _))) => JobResult::PluginReady(Ok(Box::new(prepared))),
-        Ok(None) => JobResult::PluginsChanged(Report::Done(format!("{id} is up to date"))),
+        Ok(None) => JobResult::PluginsChanged(Report::Done(format!("{id} is up to date."))),
         Err(error) => JobResult::PluginsChanged(Report::Failed(error.to_string())),
     }
 }

@@ -20,6 +20,6 @@ pub(crate) fn set_title(app: &mut App, title: &str) {
             hosting.hub.set_title(title);
         }
         app.set_title();
-        app.remark("renamed the session");
+        app.remark("Renamed the session.");
     }
 }

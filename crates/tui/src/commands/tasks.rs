@@ -3,6 +3,7 @@
 use crate::app::jobs::{JobResult, Report};
 use crate::app::{App, agents};
 use crate::layers::{Item, Page, Picker, Purpose};
+use crate::prompt::keymap::{Action, Context, Keymap};
 use crate::render::style::{Line, Style};
 use crate::render::theme::Theme;
 use lathe_shell::run::{BackgroundCommand, BackgroundStatus};
@@ -21,10 +22,10 @@ pub(crate) fn list(app: &mut App, selected: Option<&str>) {
     let (agents, commands) = (session.tasks().agents(), session.tasks().commands());
     if agents.is_empty() && commands.is_empty() {
         app.layers.close_dialogs();
-        app.remark("nothing is running in the background");
+        app.remark("Nothing is running in the background.");
         return;
     }
-    let mut picker = tasks_picker(agents, commands, &app.look.theme);
+    let mut picker = tasks_picker(agents, commands, &app.look.theme, &app.prompt.keymap);
     if let Some(selected) = selected {
         picker = picker.at(selected);
     }
@@ -160,7 +161,12 @@ pub(crate) fn tasks_picker(
     agents: Vec<AgentTask>,
     commands: Vec<BackgroundCommand>,
     theme: &Theme,
+    keys: &Keymap,
 ) -> Picker {
+    let stops = keys.key(Context::Prompt, Action::StopAgents);
+    let stops = stops.map_or_else(String::new, |key| {
+        format!(" {key} in the prompt stops all agents.")
+    });
     let mut items: Vec<Item> = agents
         .into_iter()
         .map(|agent| {
@@ -213,7 +219,7 @@ pub(crate) fn tasks_picker(
     }));
     Picker::new(Purpose::Tasks, "In the background", items)
         .explained(vec![Line::styled(
-            "Enter opens an agent or shows the output of a command. ctrl+x ctrl+k in the prompt stops all agents.",
+            format!("Enter opens an agent or shows the output of a command.{stops}"),
             theme.muted,
         )])
         .with_key('x', "stop")

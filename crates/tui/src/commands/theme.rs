@@ -29,7 +29,11 @@ pub(crate) fn run(app: &mut App, wanted: &str) {
 /// A few lines of a conversation, to see a theme by.
 fn sample(theme: &Theme) -> Vec<Line> {
     let hunks = diff::hunks("let total = 1;\n", "let total = 2; // two\n");
-    let look = Look { theme, columns: 60 };
+    let look = Look {
+        theme,
+        columns: 60,
+        keys: crate::prompt::keymap::Keymap::standard(),
+    };
     let mut lines = vec![
         Line::styled("❯ ", theme.prompt)
             .with("Fix the sum", Style::PLAIN)

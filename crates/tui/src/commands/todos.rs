@@ -5,6 +5,6 @@ use crate::app::App;
 pub(crate) fn run(app: &mut App) {
     app.look.show_todos = !app.look.show_todos;
     if app.conversation.todos.is_empty() {
-        app.remark("no task list yet");
+        app.remark("No task list yet.");
     }
 }

@@ -13,5 +13,5 @@ pub(crate) fn run(app: &mut App) {
         None => ("off", "normal"),
     };
     settings::save(app, "editorMode", mode.into());
-    app.remark(format!("vim keys are {word}"));
+    app.remark(format!("Vim keys are {word}."));
 }

@@ -217,10 +217,8 @@ impl ChangesDialog {
         }
         hint.push("esc back".to_owned());
         hint.push(format!("tab {other}"));
-        out.push(Line::styled(
-            truncate(&hint.join(" · "), look.columns),
-            theme.muted,
-        ));
+        let hint = look.keys.dialog_hint(self.contexts(), &hint.join(" · "));
+        out.push(Line::styled(truncate(&hint, look.columns), theme.muted));
         out
     }
 

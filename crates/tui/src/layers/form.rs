@@ -75,7 +75,10 @@ impl Layer for Form {
             column: column + 2,
             visible: true,
         };
-        out.push(Line::styled("enter accept · esc back", look.theme.muted));
+        let hint = look
+            .keys
+            .dialog_hint(self.contexts(), "enter accept · esc back");
+        out.push(Line::styled(hint, look.theme.muted));
         (out, cursor)
     }
 

@@ -1,7 +1,7 @@
 //! The short list of keys below the prompt.
 
 use super::{Layer, Level, Outcome};
-use crate::prompt::keymap::Action;
+use crate::prompt::keymap::{Action, Context};
 use crate::render::markdown::Look;
 use crate::render::style::Line;
 use crate::render::text::truncate_line;
@@ -34,24 +34,30 @@ impl Layer for Help {
 
 fn lines(look: Look<'_>) -> Vec<Line> {
     let theme = look.theme;
-    let pairs = [
-        ("/", "commands"),
-        ("@", "files"),
-        ("!", "shell command"),
-        ("#", "remember"),
-        ("esc esc", "rewind"),
-        ("shift+tab", "permission mode"),
-        ("ctrl+o", "whole conversation"),
-        ("ctrl+t", "task list"),
-        ("ctrl+r", "search history"),
-        ("ctrl+s", "stash prompt"),
-        ("ctrl+g", "external editor"),
-        ("ctrl+b", "to background"),
-        ("ctrl+_", "undo"),
-        ("ctrl+z", "suspend"),
-        ("ctrl+c ×2", "leave"),
-        ("/keybindings", "all keys"),
-    ];
+    let fixed = |keys: &str, what| Some((keys.to_owned(), what));
+    let bound = |action, what| Some((look.keys.key(Context::Prompt, action)?, what));
+    let cancel = look.keys.key(Context::Prompt, Action::Cancel);
+    let pairs: Vec<(String, &str)> = [
+        fixed("/", "commands"),
+        fixed("@", "files"),
+        fixed("!", "shell command"),
+        fixed("#", "remember"),
+        cancel.map(|key| (format!("{key} {key}"), "rewind")),
+        bound(Action::CycleMode, "permission mode"),
+        bound(Action::Transcript, "whole conversation"),
+        bound(Action::Todos, "task list"),
+        bound(Action::HistorySearch, "search history"),
+        bound(Action::Stash, "stash prompt"),
+        bound(Action::ExternalEditor, "external editor"),
+        bound(Action::Background, "to background"),
+        bound(Action::Undo, "undo"),
+        bound(Action::Suspend, "suspend"),
+        fixed("ctrl+c ×2", "leave"),
+        fixed("/keybindings", "all keys"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     let per_row = (look.columns / 34).clamp(1, 4);
     pairs
         .chunks(per_row)

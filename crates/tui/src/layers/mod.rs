@@ -173,8 +173,14 @@ pub(crate) enum Purpose {
     NoKey,
     /// A key for this session.
     SessionKey,
-    /// A model of a local server.
-    LocalModel,
+    /// The provider to log in to.
+    Providers,
+    /// The key of a provider, to be stored.
+    ProviderKey {
+        provider: String,
+    },
+    /// A model of a provider or local server.
+    ProviderModel,
     Tasks,
     /// An agent at work.
     Agent {
@@ -302,6 +308,7 @@ mod tests {
         let look = Look {
             theme: &theme,
             columns: 60,
+            keys: crate::prompt::keymap::Keymap::standard(),
         };
         let (lines, _) = view(look);
         lines.iter().map(|line| line.text() + "\n").collect()

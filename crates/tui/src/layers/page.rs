@@ -159,10 +159,8 @@ impl Layer for Page {
                 (top + room).min(count)
             ));
         }
-        out.push(Line::styled(
-            truncate(&hint.join(" · "), look.columns),
-            theme.muted,
-        ));
+        let hint = look.keys.dialog_hint(self.contexts(), &hint.join(" · "));
+        out.push(Line::styled(truncate(&hint, look.columns), theme.muted));
         (out, Cursor::default())
     }
 

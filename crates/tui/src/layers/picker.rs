@@ -205,7 +205,7 @@ impl Picker {
 
     /// The key hints, in as many rows as they take.
     fn hints(&self, look: Look<'_>, count: usize, rows: usize) -> Vec<Line> {
-        let back = if self.purpose == Purpose::Trust {
+        let back = if matches!(self.purpose, Purpose::Trust | Purpose::NoKey) {
             "esc quit"
         } else {
             "esc back"
@@ -229,6 +229,10 @@ impl Picker {
         }
         let mut out: Vec<String> = Vec::new();
         for hint in hints {
+            let hint = look.keys.dialog_hint(self.contexts(), &hint);
+            if hint.is_empty() {
+                continue;
+            }
             match out.last_mut() {
                 Some(line) if width(line) + width(&hint) + 3 <= look.columns => {
                     line.push_str(" · ");

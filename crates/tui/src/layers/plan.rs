@@ -225,6 +225,7 @@ impl PlanDialog {
         } else {
             "enter choose · h review by part · ctrl+g edit the plan · esc stop"
         };
+        let hint = look.keys.dialog_hint(self.contexts(), hint);
         out.extend(wrap(&Line::styled(hint, theme.muted), look.columns, 0));
         (out, cursor)
     }
@@ -291,7 +292,10 @@ impl Layer for PlanDialog {
         if plan.len() > room {
             let more = plan.len() - room + 1;
             plan.truncate(room - 1);
-            plan.push(Line::styled(format!("  {}", more_lines(more)), theme.muted));
+            plan.push(Line::styled(
+                format!("  {}", more_lines(more, look.keys)),
+                theme.muted,
+            ));
         }
         out.extend(plan);
         cursor.row += out.len();

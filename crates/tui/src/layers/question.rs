@@ -294,7 +294,7 @@ impl QuestionDialog {
         }
         if lines.len() > room {
             out.push(Line::styled(
-                format!("  {}", more_lines(lines.len() - room)),
+                format!("  {}", more_lines(lines.len() - room, look.keys)),
                 look.theme.muted,
             ));
         }
@@ -323,6 +323,7 @@ impl QuestionDialog {
         } else {
             "enter answers the rest · ← back · esc back"
         };
+        let hint = look.keys.dialog_hint(self.contexts(), hint);
         out.extend(wrap(&Line::styled(hint, theme.muted), look.columns, 0));
         out
     }
@@ -423,6 +424,7 @@ impl Layer for QuestionDialog {
         } else {
             hint.to_owned()
         };
+        let hint = look.keys.dialog_hint(self.contexts(), &hint);
         out.extend(wrap(&Line::styled(hint, theme.muted), look.columns, 0));
         (out, cursor)
     }

@@ -5,6 +5,7 @@
 //! the plan, and what was said about which line.
 
 use crate::layers::form::{edit, field};
+use crate::prompt::dialog_keys::DialogContext;
 use crate::prompt::editor::Editor;
 use crate::prompt::keymap::Keymap;
 use crate::render::markdown::Look;
@@ -521,6 +522,7 @@ impl Review {
                 "enter keep · alt+enter new line · esc back"
             }
         };
+        let hint = look.keys.dialog_hint(&[DialogContext::Review], hint);
         let typed = foot.len();
         foot.extend(wrap(&Line::styled(hint, theme.muted), look.columns, 0));
         let (lines, selected) = self.rows(look);

@@ -230,10 +230,29 @@ impl Transcript {
         } else {
             format!("{}%", top * 100 / self.last_top().max(1))
         };
-        let text = format!(
-            "{} · {position} · q back · ↑↓ space b g G · / n N · ctrl+e fold · c copy",
-            counted(self.messages, "message")
-        );
+        let key = |action| look.keys.key(Context::Transcript, action);
+        let keys = |actions: &[Action], what: &str| {
+            let keys: Vec<String> = actions.iter().filter_map(|action| key(*action)).collect();
+            (!keys.is_empty()).then(|| format!("{} {what}", keys.join(" ")).trim_end().to_owned())
+        };
+        let text: Vec<String> = [
+            Some(counted(self.messages, "message")),
+            Some(position),
+            keys(&[Action::Close], "back"),
+            keys(
+                &[Action::Up, Action::Down, Action::PageDown, Action::PageUp],
+                "",
+            ),
+            keys(&[Action::TextStart, Action::TextEnd], ""),
+            keys(&[Action::Search], "search"),
+            keys(&[Action::SearchNext, Action::SearchPrevious], ""),
+            keys(&[Action::ExpandAll], "fold"),
+            keys(&[Action::Copy], "copy"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        let text = text.join(" · ");
         Line::styled(truncate(&text, look.columns.saturating_sub(1)), theme.muted)
     }
 }
@@ -361,6 +380,7 @@ mod tests {
         let look = Look {
             theme: &theme,
             columns: 80,
+            keys: Keymap::standard(),
         };
         let mut conversation = Conversation::new(Path::new("/p"));
         for number in 1..=20 {

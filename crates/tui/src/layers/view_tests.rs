@@ -35,6 +35,7 @@ fn opened(app: &mut App, mut dialog: impl Layer, pressed: &str) {
         let look = crate::render::markdown::Look {
             theme: &theme,
             columns: app.screen.width(),
+            keys: &app.prompt.keymap,
         };
         let _ = dialog.view(look, app.screen.rows - 2);
         dialog.key(key);
@@ -351,6 +352,8 @@ fn what_runs_in_the_background() {
         phase: None,
         structured: None,
         cost_usd: 0.031,
+        model: "claude-opus-5-5".to_owned(),
+        tokens: lathe_protocol::usage::Usage::default(),
     };
     let done = AgentTask {
         status: AgentStatus::Completed,
@@ -387,8 +390,13 @@ fn what_runs_in_the_background() {
     });
     picker("tasks", 24, |app| {
         let agents = vec![agent.clone(), done.clone()];
-        crate::commands::tasks::tasks_picker(agents, vec![command.clone()], &app.look.theme)
-            .at("b1")
+        crate::commands::tasks::tasks_picker(
+            agents,
+            vec![command.clone()],
+            &app.look.theme,
+            &app.prompt.keymap,
+        )
+        .at("b1")
     });
     frame("task-output", 14, |app| {
         let lines = (1..40)
@@ -694,6 +702,21 @@ fn what_is_chosen() {
     });
     picker("login", 24, |app| {
         crate::commands::login::login_picker("ANTHROPIC_API_KEY", true, &app.look.theme)
+    });
+    picker("no-key", 24, |app| {
+        crate::app::no_key::no_key_picker(&[("ollama", 11_434)], true, &app.look.theme)
+    });
+    picker("providers", 24, |app| {
+        let key = |provider: &str, source: &str| lathe_engine::models::ProviderKey {
+            provider: provider.to_owned(),
+            source: source.to_owned(),
+            is_missing: source == "no key",
+        };
+        let keys = [
+            key("anthropic", "ANTHROPIC_API_KEY"),
+            key("openai", "no key"),
+        ];
+        crate::app::providers::providers_picker(&keys, &app.look.theme)
     });
     picker("logout", 24, |app| {
         crate::commands::logout::logout_picker("apiKeyHelper", &app.look.theme)

@@ -386,6 +386,7 @@ impl Plain {
         let look = crate::render::markdown::Look {
             theme: &theme,
             columns: 100,
+            keys: crate::prompt::keymap::Keymap::standard(),
         };
         let cell = cell::Cell::Call(call);
         for line in cell::lines(&cell, look, cell::Fold::Folded, &self.cwd)

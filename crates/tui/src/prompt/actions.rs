@@ -278,11 +278,11 @@ pub(super) const DEFAULTS: &[(Context, &str, Action)] = &[
     (Context::Transcript, "k", Action::Up),
     (Context::Transcript, "down", Action::Down),
     (Context::Transcript, "j", Action::Down),
-    (Context::Transcript, "pageup", Action::PageUp),
     (Context::Transcript, "b", Action::PageUp),
+    (Context::Transcript, "pageup", Action::PageUp),
     (Context::Transcript, "ctrl+u", Action::PageUp),
-    (Context::Transcript, "pagedown", Action::PageDown),
     (Context::Transcript, "space", Action::PageDown),
+    (Context::Transcript, "pagedown", Action::PageDown),
     (Context::Transcript, "ctrl+d", Action::PageDown),
     (Context::Transcript, "g", Action::TextStart),
     (Context::Transcript, "home", Action::TextStart),
@@ -294,3 +294,30 @@ pub(super) const DEFAULTS: &[(Context, &str, Action)] = &[
     (Context::Transcript, "ctrl+e", Action::ExpandAll),
     (Context::Transcript, "c", Action::Copy),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn the_page_of_the_terminal_has_a_key_of_every_action() {
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/terminal.md");
+        let page = std::fs::read_to_string(docs).unwrap();
+        let (_, keys) = page.split_once("\n## Keys\n").unwrap();
+        let (keys, _) = keys.split_once("\n### ").unwrap();
+        let keys = keys.replace('↓', "down").replace('↑', "up");
+        let named = |key: &str| {
+            keys.split([' ', ',', '|', '`', '\n', ';'])
+                .collect::<Vec<_>>()
+                .windows(key.split(' ').count())
+                .any(|words| words.join(" ") == key)
+        };
+        for (action, name, _) in ACTIONS {
+            let mut own = DEFAULTS.iter().filter(|(_, _, bound)| bound == action);
+            let is_bound = own.clone().next().is_some();
+            let is_named = own.any(|(_, key, _)| named(key));
+            assert!(!is_bound || is_named, "{name}");
+        }
+    }
+}

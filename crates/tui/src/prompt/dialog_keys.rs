@@ -197,6 +197,21 @@ impl DialogKeys {
         DialogMatch::Unbound
     }
 
+    /// The keys for one that the dialog knows: the user's last, or the dialog's own. `None` if none is left.
+    pub(super) fn now(&self, contexts: &[DialogContext], own: Key) -> Option<Vec<Key>> {
+        let bound = self.bindings.iter().rev().find(|(at, keys, key)| {
+            let applies = contexts.contains(at) && *key == Some(own);
+            applies && self.find(contexts, keys) == DialogMatch::Key(own)
+        });
+        if let Some((_, keys, _)) = bound {
+            return Some(keys.clone());
+        }
+        match self.find(contexts, &[own]) {
+            DialogMatch::Unbound => Some(vec![own]),
+            DialogMatch::Key(_) | DialogMatch::Nothing | DialogMatch::Wait => None,
+        }
+    }
+
     /// All keys of dialogs for the help: keys, context, what they do.
     pub(super) fn listing(&self) -> Vec<(String, &'static str, Cow<'static, str>)> {
         let mut rows = Vec::new();

@@ -41,7 +41,7 @@ pub(crate) fn edit(app: &mut App, text: &str) -> Option<String> {
     let mut file = match file.and_then(|mut file| file.write_all(text.as_bytes()).map(|()| file)) {
         Ok(file) => file,
         Err(error) => {
-            app.warn(format!("can't create a file for the editor: {error}"));
+            app.warn(format!("Can't create a file for the editor: {error}"));
             return None;
         }
     };
@@ -77,7 +77,7 @@ pub(crate) fn edit(app: &mut App, text: &str) -> Option<String> {
         }
         Err(error) => {
             app.warn(format!(
-                "can't start {editor}: {error}. Set EDITOR to your editor."
+                "Can't start {editor}: {error}. Set EDITOR to your editor."
             ));
             None
         }

@@ -136,7 +136,7 @@ impl Keymap {
         self.commands.get(number).map(String::as_str)
     }
 
-    fn merge(&mut self, value: &Value) -> Vec<String> {
+    pub(super) fn merge(&mut self, value: &Value) -> Vec<String> {
         let mut problems = Vec::new();
         let Some(contexts) = value.as_object() else {
             return vec![
@@ -217,6 +217,18 @@ impl Keymap {
         }
         self.dialogs.put(context, keys, own);
         Ok(())
+    }
+
+    /// The keys of an action, with where they apply.
+    pub(super) fn bound(&self, action: Action) -> impl Iterator<Item = (Context, &[Key])> {
+        let bindings = self.bindings.iter();
+        let bindings = bindings.filter(move |(.., bound)| *bound == action);
+        bindings.map(|(context, keys, _)| (*context, keys.as_slice()))
+    }
+
+    /// The keys that do in a dialog what a key of its own does by default.
+    pub(super) fn key_in_dialog(&self, contexts: &[DialogContext], own: Key) -> Option<Vec<Key>> {
+        self.dialogs.now(contexts, own)
     }
 
     /// Looks up keys in a dialog, in one context after another.

@@ -9,6 +9,7 @@ pub(crate) mod editor;
 pub(crate) mod external_editor;
 mod foreign_keys;
 pub(crate) mod fuzzy;
+mod hints;
 pub(crate) mod history;
 pub(crate) mod keymap;
 pub(crate) mod suggestion;

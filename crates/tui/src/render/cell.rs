@@ -3,6 +3,7 @@
 //! A cell is rendered from data alone, folded for the scrollback and unfolded for the transcript.
 
 use crate::app::conversation::Picture;
+use crate::prompt::keymap::{Action, Context};
 use crate::render::markdown::{self, Look};
 use crate::render::style::{Line, Style};
 use crate::render::text::{
@@ -209,8 +210,10 @@ fn user(text: &str, look: Look<'_>, fold: Fold) -> Vec<Line> {
 
 /// Says how many lines are folded away.
 fn more_lines(count: usize, look: Look<'_>) -> Line {
+    let key = look.keys.key(Context::Prompt, Action::Transcript);
+    let key = key.map_or_else(String::new, |key| format!(" ({key})"));
     Line::styled(
-        format!("  … +{} (ctrl+o)", counted(count, "line")),
+        format!("  … +{}{key}", counted(count, "line")),
         look.theme.muted,
     )
 }

@@ -71,7 +71,7 @@ pub(crate) fn lines(path: &Path, hunks: &[Hunk], look: Look<'_>, limit: usize) -
             }
         }
         out.push(Line::styled(
-            format!("{}:{counts}", more_lines(cut.len())),
+            format!("{}:{counts}", more_lines(cut.len(), look.keys)),
             theme.muted,
         ));
     }
@@ -251,7 +251,11 @@ mod tests {
     use super::*;
 
     fn look(theme: &Theme) -> Look<'_> {
-        Look { theme, columns: 24 }
+        Look {
+            theme,
+            columns: 24,
+            keys: crate::prompt::keymap::Keymap::standard(),
+        }
     }
 
     fn texts(lines: &[Line]) -> Vec<String> {

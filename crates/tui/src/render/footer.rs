@@ -2,6 +2,7 @@
 
 use crate::app::notices::Priority;
 use crate::app::{App, spending, status_line};
+use crate::prompt::keymap::{Action, Context};
 use crate::prompt::suggestion;
 use crate::render::ansi;
 use crate::render::markdown::Look;
@@ -19,7 +20,10 @@ pub(crate) fn lines(app: &App, look: Look<'_>) -> Vec<Line> {
         hint.push(format!("{key} …"), theme.muted);
     } else {
         if let Some(vim) = &app.prompt.vim {
-            hint.push(format!("{} ", vim.label()), theme.accent.bold());
+            hint.push(vim.label(), theme.accent.bold());
+        }
+        if !hint.spans.is_empty() && app.session.mode != PermissionMode::Default {
+            hint.push(" · ", theme.muted);
         }
         match app.session.mode {
             PermissionMode::Default => {}
@@ -46,31 +50,24 @@ pub(crate) fn lines(app: &App, look: Look<'_>) -> Vec<Line> {
             _ => {}
         }
         let says_mode = app.session.mode != PermissionMode::Default;
-        let words = if suggestion::shown(app).is_some() {
-            if says_mode {
-                " · tab accepts the suggestion"
-            } else {
-                "tab accepts the suggestion"
-            }
-        } else if !app.prompt.editor.is_empty() {
-            if app.session.busy() {
-                "enter send now · alt+enter after this turn"
-            } else {
-                "enter send · shift+enter or \\ new line"
-            }
-        } else if says_mode {
-            " (shift+tab changes it)"
+        let words = keys_words(app);
+        let says_keys = if app.prompt.editor.is_empty() {
+            true
         } else {
-            "? for keys"
+            let is_marked = matches!(app.prompt.editor.typed_mark(), Some('!' | '#'));
+            !says_mode && !is_marked
         };
-        if hint.spans.is_empty() || app.prompt.editor.is_empty() {
-            hint.push(words, theme.muted);
+        if says_keys && !words.is_empty() {
+            let dot = if hint.spans.is_empty() { "" } else { " · " };
+            hint.push(format!("{dot}{words}"), theme.muted);
         }
         if let Some(words) = in_editor(app) {
             hint.push(format!(" · {words}"), theme.accent);
         }
         if app.prompt.stash.is_some() {
-            hint.push(" · a prompt is stashed (ctrl+s)", theme.muted);
+            let key = app.prompt.keymap.key(Context::Prompt, Action::Stash);
+            let key = key.map_or_else(String::new, |key| format!(" ({key})"));
+            hint.push(format!(" · a prompt is stashed{key}"), theme.muted);
         }
     }
     let mut out = Vec::new();
@@ -93,6 +90,35 @@ pub(crate) fn lines(app: &App, look: Look<'_>) -> Vec<Line> {
     out.push(truncate_line(&hint, app.screen.width()));
     out.extend(status_lines(app, theme));
     out
+}
+
+/// The keys that matter now, and what they do.
+fn keys_words(app: &App) -> String {
+    let keys = &app.prompt.keymap;
+    let hint = |action, what| keys.hint(Context::Prompt, action, what);
+    let words = if suggestion::shown(app).is_some() {
+        vec![hint(Action::Complete, "accepts the suggestion")]
+    } else if app.prompt.editor.is_empty() {
+        vec![if app.session.mode == PermissionMode::Default {
+            Some("? for keys".to_owned())
+        } else {
+            hint(Action::CycleMode, "changes it")
+        }]
+    } else if app.session.busy() {
+        vec![
+            hint(Action::Submit, "send now"),
+            hint(Action::Queue, "after this turn"),
+        ]
+    } else {
+        let newline = keys.key(Context::Prompt, Action::Newline);
+        let newline = newline.map_or_else(String::new, |key| format!("{key} or "));
+        vec![
+            hint(Action::Submit, "send"),
+            Some(format!("{newline}\\ new line")),
+        ]
+    };
+    let words: Vec<String> = words.into_iter().flatten().collect();
+    words.join(" · ")
 }
 
 /// Rows that a notice may take.

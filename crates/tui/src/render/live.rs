@@ -1,6 +1,7 @@
 //! The live area below the scrollback: running work, queued prompts, and the prompt or the top layer.
 
 use crate::app::{App, agents, keyboard, spending};
+use crate::prompt::keymap::{Action, Context};
 use crate::render::markdown::Look;
 use crate::render::style::{Line, Style};
 use crate::render::text::{
@@ -15,18 +16,59 @@ use std::time::{Duration, Instant};
 
 const SPINNER_FRAMES: [&str; 8] = ["✶", "✷", "✸", "✹", "✺", "✹", "✸", "✷"];
 
-/// Hints while waiting, one per turn.
-pub(crate) const TIPS: &[&str] = &[
-    "ctrl+o shows the whole conversation, with search",
-    "type while the model works: it reads your message with the next tool result",
-    "! runs a shell command and shares it with the model",
-    "# remembers something for all later sessions",
-    "shift+tab changes the permission mode",
-    "ctrl+g opens your editor for long prompts",
-    "/rewind goes back to an earlier prompt, with or without the files",
-    "ctrl+b moves a long command to the background",
-    "@ completes file names",
+/// Hints while waiting, one per turn: some begin with the key of an action.
+const TIPS: &[(Option<Action>, &str)] = &[
+    (
+        Some(Action::Transcript),
+        "shows the whole conversation, with search",
+    ),
+    (
+        None,
+        "type while the model works: it reads your message with the next tool result",
+    ),
+    (None, "! runs a shell command and shares it with the model"),
+    (None, "# remembers something for all later sessions"),
+    (Some(Action::CycleMode), "changes the permission mode"),
+    (
+        Some(Action::ExternalEditor),
+        "opens your editor for long prompts",
+    ),
+    (
+        None,
+        "/rewind goes back to an earlier prompt, with or without the files",
+    ),
+    (
+        Some(Action::Background),
+        "moves a long command to the background",
+    ),
+    (None, "@ completes file names"),
 ];
+
+/// The tip of this turn; `None` where no key does what it tells of.
+fn tip(app: &App) -> Option<String> {
+    let (action, words) = TIPS[app.look.tip % TIPS.len()];
+    match action {
+        Some(action) => hint(app, action, words),
+        None => Some(words.to_owned()),
+    }
+}
+
+/// The key of an action in the prompt, with what it does.
+pub(super) fn hint(app: &App, action: Action, what: &str) -> Option<String> {
+    app.prompt.keymap.hint(Context::Prompt, action, what)
+}
+
+/// Hints between dots.
+fn listed(hints: impl IntoIterator<Item = Option<String>>) -> String {
+    let hints: Vec<String> = hints.into_iter().flatten().collect();
+    hints.join(" · ")
+}
+
+/// The key that stops something. Ctrl+c always does.
+fn stop_key(app: &App) -> String {
+    let key = app.prompt.keymap.key(Context::Prompt, Action::Cancel);
+    key.unwrap_or_else(|| "ctrl+c".to_owned())
+}
 
 /// The live area as it is now.
 pub(crate) fn frame(app: &App) -> Frame {
@@ -34,6 +76,7 @@ pub(crate) fn frame(app: &App) -> Frame {
     let look = Look {
         theme: &theme,
         columns: app.screen.width(),
+        keys: &app.prompt.keymap,
     };
     let most = app.screen.rows.saturating_sub(1).max(1);
     let mut top = app.conversation.live(look);
@@ -52,7 +95,11 @@ pub(crate) fn frame(app: &App) -> Frame {
             top.push(line.behind("  ", Style::PLAIN));
         }
         top.push(Line::styled(
-            format!("  {} · esc stops it", duration(run.began.elapsed())),
+            format!(
+                "  {} · {} stops it",
+                duration(run.began.elapsed()),
+                stop_key(app)
+            ),
             theme.muted,
         ));
     }
@@ -103,9 +150,15 @@ pub(crate) fn queued_lines(app: &App, theme: &Theme) -> Vec<Line> {
     if entries.len() > 1 {
         let more = entries.len().saturating_sub(QUEUED_ROWS);
         let words = if more > 0 {
-            format!("  … and {more} more queued · /queue edits them · esc takes them back")
+            let key = stop_key(app);
+            format!("  … and {more} more queued · /queue edits them · {key} takes them back")
         } else {
-            "  /queue edits them · ↑ or esc takes them back".to_owned()
+            let up = app.prompt.keymap.key(Context::Prompt, Action::Up);
+            let up = up.map_or_else(String::new, |up| format!("{up} or "));
+            format!(
+                "  /queue edits them · {up}{} takes them back",
+                stop_key(app)
+            )
         };
         out.push(truncate_line(
             &Line::styled(words, theme.muted),
@@ -132,11 +185,15 @@ pub(crate) fn status(app: &App, look: Look<'_>) -> Vec<Line> {
     if app.session.turn.began.is_none() && !app.session.agents.is_empty() {
         // They continue beside the conversation.
         out.push(Line::empty());
+        let how = listed([
+            hint(app, Action::NextAgent, "opens"),
+            hint(app, Action::StopAgents, "stops"),
+        ]);
+        let running = counted(app.session.agents.len(), "agent");
         out.push(Line::styled(
-            format!(
-                "{} running (ctrl+↓ opens, ctrl+x ctrl+k stops)",
-                counted(app.session.agents.len(), "agent")
-            ),
+            format!("{running} running · {how}")
+                .trim_end_matches(" · ")
+                .to_owned(),
             theme.muted,
         ));
         out.extend(agent_tree(app, look));
@@ -166,8 +223,8 @@ pub(crate) fn status(app: &App, look: Look<'_>) -> Vec<Line> {
         } else if !app.conversation.todos.is_empty() && app.look.show_todos {
             out.extend(cell::todos(&app.conversation.todos, look));
         } else if began.elapsed() > Duration::from_secs(12) && app.look.tips {
-            let tip = TIPS[app.look.tip % TIPS.len()];
-            out.push(Line::styled(format!("  tip: {tip}"), theme.muted));
+            let tip = tip(app).map(|tip| Line::styled(format!("  tip: {tip}"), theme.muted));
+            out.extend(tip);
         }
     } else if app.look.show_todos
         && app
@@ -267,16 +324,16 @@ pub(crate) fn spinner(app: &App, began: Instant, look: Look<'_>) -> Line {
         facts.push(format!("↓ {} tokens", tokens(written)));
     }
     if app.layers.dialog().is_none() {
-        facts.push("esc to interrupt".to_owned());
+        facts.push(format!("{} to interrupt", stop_key(app)));
         let long = app
             .conversation
             .running()
             .any(|call| call.tool == "Bash" && call.elapsed >= LONG_COMMAND);
         if long {
-            facts.push("ctrl+b background".to_owned());
+            facts.extend(hint(app, Action::Background, "background"));
         }
         if keyboard::newest(app).is_some() {
-            facts.push("ctrl+f keyboard".to_owned());
+            facts.extend(hint(app, Action::Keyboard, "keyboard"));
         }
     }
     if app.screen.width() < 60 {

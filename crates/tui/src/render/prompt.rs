@@ -28,10 +28,7 @@ pub(crate) fn rows_of(app: &App, look: Look<'_>, most: usize, out: &mut Vec<Line
         if let Some(suggestion) = suggestion::shown(app) {
             let room = app.screen.prompt_columns().saturating_sub(1);
             line.push(truncate(&clean(suggestion), room), theme.muted);
-        } else if app.conversation.cells.is_empty()
-            && app.queue.prompts.is_empty()
-            && !app.session.busy()
-        {
+        } else if app.conversation.is_new() && app.queue.prompts.is_empty() && !app.session.busy() {
             let hint = if app.screen.width() > 50 {
                 "Say what to do, or / for commands, ? for keys"
             } else {

@@ -1,5 +1,6 @@
 //! Widths, wrapping and cleaning of text.
 
+use crate::prompt::keymap::{Action, Context, Keymap};
 use crate::render::style::{Line, Span, Style};
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
@@ -408,9 +409,11 @@ pub(crate) fn counted(count: usize, one: &str) -> String {
 }
 
 /// "1 more line (ctrl+o shows everything)".
-pub(crate) fn more_lines(count: usize) -> String {
+pub(crate) fn more_lines(count: usize, keys: &Keymap) -> String {
     let plural = if count == 1 { "" } else { "s" };
-    format!("… {count} more line{plural} (ctrl+o shows everything)")
+    let how = keys.hint(Context::Prompt, Action::Transcript, "shows everything");
+    let how = how.map_or_else(String::new, |how| format!(" ({how})"));
+    format!("… {count} more line{plural}{how}")
 }
 
 /// How long ago, in words.

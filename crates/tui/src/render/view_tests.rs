@@ -101,6 +101,7 @@ fn cells(name: &str, cell: &Cell, fold: Fold) {
             Look {
                 theme: &theme,
                 columns: columns - 1,
+                keys: crate::prompt::keymap::Keymap::standard(),
             },
             fold,
             Path::new("/work/project"),
@@ -127,18 +128,10 @@ pub(crate) fn request(
 ) -> Arc<PermissionRequest> {
     Arc::new(PermissionRequest {
         request_id: "r1".into(),
-        tool_name: tool.to_owned(),
-        input,
-        tool_use_id: "toolu_1".into(),
         permission_suggestions: suggestions,
-        blocked_path: None,
         decision_reason: Some("`rm -r build`: rm may change things".to_owned()),
-        decision_reason_type: None,
-        display_name: None,
-        title: None,
         description: Some("Clean the build folder and run the tests".to_owned()),
-        agent_id: None,
-        agent: None,
+        ..PermissionRequest::new(tool, input, "toolu_1".into())
     })
 }
 
@@ -293,6 +286,7 @@ fn the_turn() {
             prompt: Prompt::new("x"),
             attachments: Vec::new(),
             after_turn: false,
+            waits: true,
             sent: true,
             after: 0,
         });

@@ -196,6 +196,11 @@ fn escape(bytes: &[u8], flush: bool) -> Step {
         return if flush { key(1, Code::Esc) } else { Step::Wait };
     };
     match second {
+        // Nothing follows: the key itself, with Alt held.
+        b']' | b'P' | b'_' if flush && bytes.len() == 2 => {
+            let key = Key::char(char::from(*second));
+            Step::Got(2, Input::Key(with_alt(key)))
+        }
         b'[' => csi(bytes, flush),
         b'O' => match bytes.get(2) {
             None if flush => Step::Got(2, Input::Key(with_alt(Key::char('O')))),
@@ -535,6 +540,9 @@ mod tests {
             (b"\xff\xfea", "a"),
             // A capital with Alt is the same from every terminal.
             (b"\x1bE", "alt+shift+e"),
+            (b"\x1b_", "alt+_"),
+            (b"\x1b]", "alt+]"),
+            (b"\x1bP", "alt+shift+p"),
             (b"\x1b[101;4u", "alt+shift+e"),
             (b"\x1b[69;3u", "alt+shift+e"),
             // Control characters are no keys in any form.

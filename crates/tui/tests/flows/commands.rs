@@ -170,7 +170,7 @@ fn a_command_runs_after_a_compaction_that_failed() {
     terminal.wait_for("was not compacted");
     terminal.wait_gone("esc to interrupt");
     terminal.say("/rename after the failure");
-    terminal.wait_for("renamed the session");
+    terminal.wait_for("Renamed the session.");
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn rewind_goes_back_with_conversation_and_files() {
     // What was said there is in the prompt again.
     terminal.wait_for("❯ write the file");
     terminal.send("\x15");
-    terminal.wait_for("(shift+tab changes it)");
+    terminal.wait_for("shift+tab changes it");
     terminal.say("go on");
     terminal.wait_for("● fresh");
     let last = stage
@@ -230,7 +230,7 @@ fn export_writes_the_conversation() {
     terminal.wait_for("● an answer");
     terminal.wait_gone("esc to interrupt");
     terminal.say("/export talk.md");
-    terminal.wait_for("wrote ");
+    terminal.wait_for("Wrote ");
     let text = stage.home.read("talk.md");
     assert!(text.contains("a question") && text.contains("an answer worth keeping"));
 }
@@ -432,7 +432,7 @@ fn a_session_is_renamed_and_found_by_its_title() {
     terminal.say("hello");
     terminal.wait_for("● ok");
     terminal.say("/rename My fine title");
-    terminal.wait_for("renamed the session");
+    terminal.wait_for("Renamed the session.");
     terminal.leave();
     let terminal = stage.open_with(&["--resume", "My fine title"], 80, 24);
     terminal.wait_for("● ok");

@@ -90,7 +90,7 @@ fn a_session_that_costs_much_is_asked_about_once() {
     // Back to the question, which is answered for good.
     terminal.wait_for("Don't ask again");
     terminal.send("3");
-    terminal.wait_for("you won't be asked again");
+    terminal.wait_for("You won't be asked again");
     let settings = std::fs::read_to_string(stage.home.config().join("settings.json")).unwrap();
     let settings: serde_json::Value = serde_json::from_str(&settings).unwrap();
     assert_eq!(settings["costThresholdUsd"], 0);
@@ -108,13 +108,13 @@ fn login_shows_the_key_source_and_sets_and_removes_a_program() {
     let terminal = stage.open_sized(110, 30);
     terminal.wait_for("claude");
     terminal.say("/logout ");
-    terminal.wait_for("Lathe stores no key");
+    terminal.wait_for("unset it where you set it");
     terminal.say("/login ");
     terminal.wait_for("This session's API key comes from ANTHROPIC_API_KEY");
-    terminal.send("1");
+    terminal.send("2");
     terminal.wait_for("A command that prints the key");
     terminal.send("printf test-key\r");
-    terminal.wait_for("saved in your settings; new sessions");
+    terminal.wait_for("Saved in your settings; new sessions");
     let text = std::fs::read_to_string(&settings).unwrap();
     assert!(
         text.contains("\"apiKeyHelper\": \"printf test-key\""),
@@ -125,14 +125,15 @@ fn login_shows_the_key_source_and_sets_and_removes_a_program() {
         terminal.say("/logout ");
         terminal.wait("an answer", |screen| {
             let last = screen.rfind("/logout").map_or(screen, |at| &screen[at..]);
-            last.contains("Remove the API key program?") || last.contains("stores no key")
+            last.contains("Remove the API key program?")
+                || last.contains("unset it where you set it")
         });
         if terminal.screen().contains("Remove the API key program?") {
             break;
         }
     }
     terminal.send("1");
-    terminal.wait_for("removed the program");
+    terminal.wait_for("Removed the program");
     let text = std::fs::read_to_string(&settings).unwrap();
     assert!(!text.contains("apiKeyHelper"), "{text}");
     assert!(!terminal.everything().contains("test-key\n"));
@@ -144,7 +145,7 @@ fn editors_are_found_and_a_failed_connection_is_reported() {
     let terminal = stage.open_sized(110, 30);
     terminal.wait_for("claude");
     terminal.say("/ide ");
-    terminal.wait_for("no editor found");
+    terminal.wait_for("No editor found");
     // A port that nobody listens on, and a process that lives.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -255,17 +256,17 @@ fn every_command_works_or_says_why() {
         ("/effort ", "How much effort should the model use?", dialog),
         ("/permissions ", "Permission rules", dialog),
         ("/hooks ", "Hooks", dialog),
-        ("/mcp ", "no MCP servers", answers),
+        ("/mcp ", "No MCP servers", answers),
         ("/agents ", "Explore", dialog),
         ("/skills ", "Skills and commands", dialog),
-        ("/plugin ", "no plugins installed", dialog),
+        ("/plugin ", "No plugins are installed", dialog),
         ("/memory ", "Instruction files", answers),
         ("/rename ", "A title for this session", dialog),
         ("/tag parser", "has the tag", answers),
         ("/rewind ", "Rewind to before which prompt?", dialog),
         ("/diff ", "Changes ", dialog),
-        ("/export talk.txt", "wrote ", answers),
-        ("/copy ", "copied the last answer", answers),
+        ("/export talk.txt", "Wrote ", answers),
+        ("/copy ", "Copied the last answer", answers),
         ("/status ", "key from", answers),
         ("/statusline ", "statusLine in settings.json", answers),
         ("/doctor ", "Doctor: ", dialog),
@@ -274,12 +275,12 @@ fn every_command_works_or_says_why() {
         ("/output-style ", "Output style", dialog),
         ("/add-dir ", "Which folder?", dialog),
         ("/cd sub", "The working folder is", answers),
-        ("/tasks ", "nothing is running in the background", answers),
-        ("/todos ", "no task list yet", answers),
+        ("/tasks ", "Nothing is running in the background", answers),
+        ("/todos ", "No task list yet.", answers),
         ("/sandbox ", "The sandbox is off", answers),
-        ("/ide ", "no editor found", answers),
+        ("/ide ", "No editor found", answers),
         ("/login ", "API key", dialog),
-        ("/logout ", "Lathe stores no key", answers),
+        ("/logout ", "unset it where you set it", answers),
         ("/release-notes ", "Added", dialog),
         ("/feedback it is fine", "nothing was sent", answers),
         ("/stats ", "waited for the model", answers),
@@ -291,8 +292,8 @@ fn every_command_works_or_says_why() {
         ("/config language", "Deutsch", answers),
         ("/version ", "lathe 0.", answers),
         ("/mode ", "Permission mode", dialog),
-        ("/vim ", "vim keys are on", answers),
-        ("/vim ", "vim keys are off", answers),
+        ("/vim ", "Vim keys are on", answers),
+        ("/vim ", "Vim keys are off", answers),
         ("/plan ", "plan mode on", answers),
     ];
     for (command, expected, closes) in table {

@@ -315,7 +315,7 @@ fn memory_is_written_where_the_user_chooses() {
     terminal.say("# always use tabs");
     terminal.wait_for("Where should this be remembered?");
     terminal.send("1");
-    terminal.wait_for("remembered in");
+    terminal.wait_for("Remembered in");
     assert_eq!(stage.home.read("AGENTS.md"), "- always use tabs\n");
 }
 

@@ -453,7 +453,7 @@ fn a_file_is_opened_in_the_editor() {
     });
     assert_eq!(asked.get("startText"), None);
     terminal.say("/ide open none.rs");
-    terminal.wait_for("there is no file none.rs");
+    terminal.wait_for("There is no file none.rs");
 }
 
 #[test]

@@ -124,9 +124,9 @@ fn the_engine_answers_commands_that_are_not_the_terminals_own() {
     terminal.say("/tag parser");
     terminal.wait_for("has the tag \"parser\" now");
     terminal.say("/plugin ");
-    terminal.wait_for("no plugins installed");
+    terminal.wait_for("No plugins are installed");
     terminal.send("\x1b");
-    terminal.wait_gone("no plugins installed");
+    terminal.wait_gone("No plugins are installed");
     terminal.say("/output-style ");
     terminal.wait_for("Output style");
     terminal.wait_for("Explanatory");

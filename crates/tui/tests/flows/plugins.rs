@@ -32,13 +32,13 @@ fn a_plugin_is_installed_used_switched_and_removed() {
     let terminal = stage.open_sized(110, 36);
     terminal.wait_for("claude");
     terminal.say("/plugin ");
-    terminal.wait_for("no plugins installed");
+    terminal.wait_for("No plugins are installed");
     // There is no marketplace yet, so one is asked for.
     terminal.send("1");
     terminal.wait_for("A marketplace: a folder");
     // Esc goes back one step only.
     terminal.send("\x1b");
-    terminal.wait_for("no plugins installed");
+    terminal.wait_for("No plugins are installed");
     terminal.send("2");
     terminal.wait_for("Add a marketplace");
     terminal.send("1");
@@ -49,7 +49,7 @@ fn a_plugin_is_installed_used_switched_and_removed() {
         screen.contains("1. market") && screen.contains("1 plugin ·")
     });
     terminal.send("\x1b");
-    terminal.wait_for("no plugins installed");
+    terminal.wait_for("No plugins are installed");
     terminal.send("1");
     terminal.wait_for("Which plugin?");
     terminal.wait_for("❯ greeter@market");
@@ -75,7 +75,7 @@ fn a_plugin_is_installed_used_switched_and_removed() {
     terminal.wait_for("Uninstall");
     terminal.send("3");
     terminal.wait_for("removed greeter@market");
-    terminal.wait_for("no plugins installed");
+    terminal.wait_for("No plugins are installed");
     terminal.send("\x1b");
     terminal.wait_gone("Marketplaces …");
 }

@@ -290,6 +290,11 @@ fn a_key_can_be_entered_where_there_is_none() {
         .variable("LATHE_MAX_RETRIES", "0");
     let terminal = home.terminal::<&str>([], 80, 24);
     terminal.wait_for("Enter a key");
+    // What this is was said before.
+    let shown = rows(&terminal);
+    let at = |text: &str| shown.iter().position(|row| row.contains(text)).unwrap();
+    assert!(at("works in your project") < at("none yet: no key was found"));
+    assert!(at("asks before changes") < at("Which model should be used?"));
     terminal.send("1");
     terminal.wait_for("not stored");
     terminal.send("a-test-key");
@@ -308,6 +313,9 @@ fn the_first_start_says_what_this_is_and_later_ones_in_a_line() {
     terminal.wait_for("works in your project with a language model");
     terminal.wait_for("key from");
     terminal.wait_for("asks before changes");
+    // Nothing of it is cut off.
+    terminal.wait_for("others need confirmation");
+    terminal.wait_for("Say what to do");
     terminal.say("hi");
     terminal.wait_for("● hello");
     terminal.leave();
@@ -358,5 +366,13 @@ fn a_resumed_conversation_shows_changes_and_unfinished_commands() {
     let terminal = stage.open_with(&["--continue"], 80, 30);
     terminal.wait_for("1 + one");
     terminal.wait_for("Write a.txt +2 −0");
-    terminal.wait_for("the last turn was interrupted");
+    terminal.wait_for("The last turn was interrupted while this was running: Bash touch began");
+    // Said once, and below what it is about.
+    let shown = rows(&terminal);
+    let said: Vec<usize> = (0..shown.len())
+        .filter(|row| shown[*row].contains("interrupted"))
+        .collect();
+    assert_eq!(said.len(), 1, "{shown:?}");
+    let call = shown.iter().position(|row| row.contains("Bash touch"));
+    assert!(call.unwrap() < said[0], "{shown:?}");
 }

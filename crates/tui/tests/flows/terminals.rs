@@ -160,7 +160,7 @@ fn an_agent_is_created_in_the_list_of_agents() {
     terminal.say("reader");
     terminal.wait_for("Where does reader belong?");
     terminal.send("1");
-    terminal.wait_for("created ");
+    terminal.wait_for("Created ");
     let written = stage.home.read(".lathe/agents/reader.md");
     assert!(
         written.contains("name: reader") && written.contains("when a file is long"),
@@ -173,9 +173,67 @@ fn without_a_key_the_setup_of_another_agent_can_be_imported() {
     let home = TestHome::new();
     let mut terminal = home.terminal::<&str>([], 80, 24);
     terminal.wait_for("4. Import the setup of another agent");
+    terminal.wait_for("esc quit");
     terminal.send("4");
-    assert!(!terminal.ended().success());
-    terminal.wait_for("Run `lathe import`");
+    assert!(terminal.ended().success());
+    terminal.wait_for("no setup of another agent was found here");
+}
+
+#[test]
+fn without_a_key_one_can_log_in_to_a_provider() {
+    // A proxy that refuses everything stands before the provider.
+    let home = TestHome::new()
+        .variable("HTTPS_PROXY", "http://127.0.0.1:1")
+        .variable("PATH", "/usr/bin:/bin")
+        .variable("LATHE_MAX_RETRIES", "0");
+    let terminal = home.terminal::<&str>([], 80, 24);
+    terminal.wait_for("3. Log in to a provider");
+    terminal.send("3");
+    terminal.wait_for("Which provider?");
+    terminal.send("openai");
+    terminal.wait_for("❯ openai");
+    terminal.send("\r");
+    terminal.wait_for("The key of openai");
+    // Back by one step, and again.
+    terminal.send("\x1b");
+    terminal.wait_for("Which model should be used?");
+    terminal.send("3");
+    terminal.wait_for("Which provider?");
+    terminal.send("openai");
+    terminal.wait_for("❯ openai");
+    terminal.send("\r");
+    terminal.wait_for("The key of openai");
+    terminal.send("a-test-key\r");
+    terminal.wait_for("The key of openai is in");
+    terminal.wait_for("❯ openai/");
+    terminal.send("gpt-5.5\r");
+    terminal.wait_for("model   ");
+    let stored = home.run(["login"], "");
+    assert!(stored.stdout.contains("openai"), "{stored:?}");
+    assert!(!terminal.everything().contains("a-test-key"));
+}
+
+#[test]
+fn hints_name_the_keys_that_are_bound() {
+    let stage = Stage::replies([Reply::tool_use("Bash", json!({"command": "touch a"}))]);
+    let file = stage.home.config().join("keybindings.json");
+    let keys = json!({
+        "global": {"ctrl+o": null, "f2": "transcript"},
+        "prompt": {"ctrl+s": null, "ctrl+k ctrl+s": "stash"},
+        "question": {"esc": null, "ctrl+q": "cancel"},
+    });
+    std::fs::write(file, keys.to_string()).unwrap();
+    let terminal = stage.open();
+    terminal.wait_for("claude");
+    terminal.send("?");
+    terminal.wait_for("f2           whole conversation");
+    terminal.wait_for("ctrl+k ctrl+s");
+    assert!(!terminal.screen().contains("ctrl+o"));
+    terminal.say("go");
+    terminal.wait_for("Run this command?");
+    terminal.wait_for("tab add a comment · ctrl+q no");
+    terminal.send("\x11");
+    terminal.wait_for("You said no.");
 }
 
 #[test]

@@ -153,6 +153,12 @@ impl Conversation {
         })
     }
 
+    /// Whether nothing happened yet. Remarks on how the session was opened don't count.
+    pub(crate) fn is_new(&self) -> bool {
+        let mut cells = self.cells.iter();
+        cells.all(|cell| matches!(cell, Cell::Remark(_)))
+    }
+
     /// Prints lines that are no part of the conversation.
     pub(crate) fn say_above(&mut self, lines: Vec<Line>) {
         self.line_gap();

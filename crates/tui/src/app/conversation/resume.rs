@@ -2,13 +2,11 @@
 
 use super::Conversation;
 use crate::app::events::{LONG_TURN, turn_took};
+use crate::prompt::keymap::{Action, Context};
 use crate::render::cell::Cell;
 use crate::render::markdown::Look;
 use crate::render::style::Line;
-use lathe_protocol::content::ContentBlock;
-use lathe_protocol::record::{
-    INTERRUPTED_BY_USER, MessageRecord, RecordKind, RecordMessage, TURN_DURATION,
-};
+use lathe_protocol::record::{INTERRUPTED_BY_USER, MessageRecord, RecordKind, TURN_DURATION};
 use std::time::Duration;
 
 /// How many cells are printed again.
@@ -19,27 +17,6 @@ fn is_interruption(record: &MessageRecord) -> bool {
     let message = record.message.as_ref();
     record.kind == RecordKind::User
         && message.is_some_and(|message| message.text().starts_with(INTERRUPTED_BY_USER))
-}
-
-/// Whether a turn was still open after this record; `None` if the record says nothing about it.
-fn ends_open(record: &MessageRecord) -> Option<bool> {
-    let message = record.message.as_ref().filter(|_| !record.is_meta)?;
-    if record.is_compact_boundary() || record.is_compact_summary || is_interruption(record) {
-        return Some(false);
-    }
-    match (record.kind, message) {
-        (RecordKind::Assistant, RecordMessage::Assistant(message)) => Some(
-            message
-                .content
-                .iter()
-                .any(|block| matches!(block, ContentBlock::ToolUse(_))),
-        ),
-        (RecordKind::User, message) => {
-            // What the user ran in the shell waits for a prompt.
-            Some(crate::app::shell::parse_note(&message.text()).is_none())
-        }
-        _ => None,
-    }
 }
 
 /// How long a turn took and how many tokens were written in it, if a record says so.
@@ -92,14 +69,6 @@ impl Conversation {
         }
         self.end_turn(look);
         self.unfinished(look);
-        if records.iter().rev().find_map(ends_open).unwrap_or(false) {
-            self.push(
-                Cell::Remark(
-                    "── the last turn was interrupted: send 'continue' to resume ──".to_owned(),
-                ),
-                look,
-            );
-        }
     }
 
     /// Prints the end of the conversation for a screen that shows nothing of it: the last cells, and what was written
@@ -116,11 +85,13 @@ impl Conversation {
         let from = self.cells.len().saturating_sub(REPRINTED);
         if from > 0 {
             self.line_gap();
+            let how = look
+                .keys
+                .hint(Context::Prompt, Action::Transcript, "shows them");
+            let how = how.map_or_else(String::new, |how| format!(" ({how})"));
+            let earlier = crate::render::text::counted(from, "message");
             self.out.push(Line::styled(
-                format!(
-                    "… {} earlier (ctrl+o shows them)",
-                    crate::render::text::counted(from, "message")
-                ),
+                format!("… {earlier} earlier{how}"),
                 look.theme.muted,
             ));
         }
@@ -187,6 +158,7 @@ mod tests {
         let look = Look {
             theme: &theme,
             columns: 80,
+            keys: crate::prompt::keymap::Keymap::standard(),
         };
         let mut conversation = Conversation::new(Path::new("/p"));
         conversation.push(Cell::Remark("as it now stands".to_owned()), look);
@@ -202,6 +174,7 @@ mod tests {
         let look = Look {
             theme: &theme,
             columns: 80,
+            keys: crate::prompt::keymap::Keymap::standard(),
         };
         let shown = |ran_for: u64| {
             let mut records = held();
@@ -223,6 +196,7 @@ mod tests {
         let look = Look {
             theme: &theme,
             columns: 80,
+            keys: crate::prompt::keymap::Keymap::standard(),
         };
         let took = |milliseconds: u64| {
             let mut record = record("system", &Value::Null);
@@ -246,6 +220,7 @@ mod tests {
         let look = Look {
             theme: &theme,
             columns: 80,
+            keys: crate::prompt::keymap::Keymap::standard(),
         };
         let said = |text: &str| record("user", &json!({"role": "user", "content": text}));
         let records = [
@@ -266,6 +241,7 @@ mod tests {
         let look = Look {
             theme: &theme,
             columns: 80,
+            keys: crate::prompt::keymap::Keymap::standard(),
         };
         let mut conversation = Conversation::new(Path::new("/p"));
         conversation.resume(&held(), look);

@@ -251,6 +251,7 @@ impl Layer for ElicitationDialog {
             Some(FieldInput::Many { .. }) => "←→ go · space mark · enter next · esc dismiss",
             None => "enter choose · esc dismiss",
         };
+        let hint = look.keys.dialog_hint(self.contexts(), hint);
         out.extend(wrap(&Line::styled(hint, theme.muted), look.columns, 0));
         (out, cursor)
     }

@@ -481,6 +481,7 @@ impl PermissionDialog {
         } else {
             hint.to_owned()
         };
+        let hint = look.keys.dialog_hint(self.contexts(), &hint);
         out.extend(wrap(&Line::styled(hint, theme.muted), look.columns, 0));
         (out, cursor)
     }
@@ -611,7 +612,7 @@ impl Layer for PermissionDialog {
         if what.len() > for_what {
             let more = what.len() - for_what + 1;
             what = what::most_telling(what, for_what - 1, theme);
-            let line = Line::styled(format!("  {}", more_lines(more)), theme.muted);
+            let line = Line::styled(format!("  {}", more_lines(more, look.keys)), theme.muted);
             what.push(truncate_line(&line, look.columns));
         }
         if why.len() > room - what.len() {

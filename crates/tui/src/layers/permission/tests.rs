@@ -110,6 +110,7 @@ fn all_of_a_command_can_be_read_and_no_is_chosen_where_it_is_dangerous() {
         let look = Look {
             theme: &theme,
             columns: 20 + random.below(160),
+            keys: crate::prompt::keymap::Keymap::standard(),
         };
         let rows = 8 + random.below(60);
         let (lines, _) = dialog.view(look, rows);

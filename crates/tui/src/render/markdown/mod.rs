@@ -7,6 +7,7 @@
 
 mod block;
 
+use crate::prompt::keymap::Keymap;
 use crate::render::highlight::Highlighter;
 use crate::render::style::Line;
 use crate::render::text::{clean, wrap_beside};
@@ -18,6 +19,8 @@ use block::block_lines;
 pub(crate) struct Look<'a> {
     pub(crate) theme: &'a Theme,
     pub(crate) columns: usize,
+    /// The keys that hints name.
+    pub(crate) keys: &'a Keymap,
 }
 
 /// A fenced block of code that is open.
@@ -294,6 +297,7 @@ mod tests {
             Look {
                 theme: &theme,
                 columns,
+                keys: Keymap::standard(),
             },
         )
         .iter()
@@ -319,6 +323,7 @@ mod tests {
             let look = Look {
                 theme: &theme,
                 columns,
+                keys: Keymap::standard(),
             };
             let whole = render(SAMPLE, look);
             for size in [1, 2, 3, 7, 50] {
@@ -341,6 +346,7 @@ mod tests {
         let look = Look {
             theme: &theme,
             columns: 80,
+            keys: Keymap::standard(),
         };
         let mut stream = MarkdownStream::default();
         assert!(stream.push("```py\nx = 1", look).is_empty());
@@ -360,6 +366,7 @@ mod tests {
                 Look {
                     theme: &theme,
                     columns,
+                    keys: Keymap::standard(),
                 },
             ) {
                 assert!(line.width() <= columns.max(24), "{:?}", line.text());
