@@ -69,7 +69,7 @@ pub(crate) async fn answer(
         C::Loops => loops::list(session, arguments)?,
         C::Goal => goal::answer(session, arguments)?,
         C::Coordinator => coordinator_text(session, arguments)?,
-        C::Workflows => workflows::answer(session, arguments).await?,
+        C::Workflows => workflows::answer(session, arguments)?,
         C::CodeReview => review::start(session, arguments)?,
         C::Status => status_text(session),
         C::Doctor => Box::pin(diagnose_session(session, TerminalFacts::default()))

@@ -10,10 +10,7 @@ use std::fmt::Write as _;
 const MOST_SHOWN: usize = 12;
 
 /// Shows runs, or pauses, stops or saves one.
-pub(crate) async fn answer(
-    session: &SessionHandle,
-    arguments: &str,
-) -> Result<String, CommandError> {
+pub(crate) fn answer(session: &SessionHandle, arguments: &str) -> Result<String, CommandError> {
     let words: Vec<&str> = arguments.split_whitespace().collect();
     let tasks = session.tasks();
     match words.as_slice() {
@@ -50,9 +47,10 @@ pub(crate) async fn answer(
             if !known.iter().any(|view| view.run.id.as_str() == *id) {
                 return Err(CommandError::session(format!("there is no run {id}")));
             }
-            tasks.stop(id).await.map_err(CommandError::session)?;
+            // Faces hear of its end; none of them waits for it here.
+            tasks.begin_stop(id).map_err(CommandError::session)?;
             Ok(format!(
-                "{id} was stopped. Workflow with resumeFromRunId \"{id}\" continues it."
+                "{id} is stopped. Workflow with resumeFromRunId \"{id}\" continues it."
             ))
         }
         ["save", id] => {

@@ -172,7 +172,7 @@ fn run_hosts(environment: Environment, command: HostsCommand) -> Outcome {
 /// Attaches to a session. One that does not run is resumed in the background; then this process attaches to it.
 fn run_attach(environment: Environment, attach: AttachArguments) -> Outcome {
     let folder = lathe_wire::Folder::of(&environment);
-    if attach.remote().is_some() || folder.find(&attach.id)?.is_some() {
+    if attach.place()?.is_some() || folder.find(&attach.id)?.is_some() {
         return in_runtime(commands::attach::run(environment, attach));
     }
     let session = commands::hosts::resumable(&environment, &attach.id)?;

@@ -7,7 +7,7 @@ use crate::error::CliError;
 use lathe_engine::{
     Answerer, ExtensionOptions, HistoryOptions, LimitOptions, McpOptions, ModelOptions,
     PermissionOptions, PromptOptions, SessionChoice, SessionOptions, SettingsOptions, Setup,
-    ToolOptions,
+    TeamOptions, ToolOptions,
 };
 use lathe_model::{Thinking, ThinkingDisplay};
 use lathe_protocol::ids::{RecordId, SessionId};
@@ -114,8 +114,18 @@ pub(crate) fn of(arguments: &SessionArguments) -> Result<SessionOptions, CliErro
         },
         schedule: lathe_engine::ScheduleOptions::default(),
         worktree: session.worktree.clone(),
+        elsewhere: Some(crate::commands::fleet::agents::elsewhere()),
+        team: team_options(),
         interactive: false,
     })
+}
+
+/// Members of teams may be processes that run this program.
+fn team_options() -> TeamOptions {
+    TeamOptions {
+        program: std::env::current_exe().ok(),
+        member: None,
+    }
 }
 
 fn limit_options(model: &ModelArguments) -> LimitOptions {

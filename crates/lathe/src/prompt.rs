@@ -108,12 +108,7 @@ fn standard_input(optional: bool) -> Result<Vec<u8>, CliError> {
     let reports = start_reading().map_err(unreadable)?;
     let (mut told, mut begun) = (false, false);
     loop {
-        let report = if told {
-            reports.recv().map_err(|_| RecvTimeoutError::Disconnected)
-        } else {
-            reports.recv_timeout(SILENCE)
-        };
-        match report {
+        match reports.recv_timeout(SILENCE) {
             Ok(Report::Begun) => begun = true,
             Ok(Report::Ended(bytes)) => return bytes.map_err(unreadable),
             Err(RecvTimeoutError::Disconnected) => return Ok(Vec::new()),
@@ -124,6 +119,9 @@ fn standard_input(optional: bool) -> Result<Vec<u8>, CliError> {
                 ));
                 return Ok(Vec::new());
             }
+            // It is looked at again after each silence: a program that one of the ancestors is just starting has all their
+            // descriptors for a moment, and a writer may end while an ancestor keeps the pipe open.
+            Err(RecvTimeoutError::Timeout) if told => {}
             Err(RecvTimeoutError::Timeout) => {
                 told = true;
                 notice("waiting for the end of standard input (the pipe is still open)");

@@ -4,7 +4,7 @@ use crate::arguments::{InputFormat, OutputFormat, PermissionPrompts, SessionArgu
 use crate::error::{CliError, Kinded as _, Outcome, notice};
 use crate::offer::Offer;
 use crate::{options, prompt};
-use lathe_engine::{Answerer, SessionOptions};
+use lathe_engine::{Answerer, MemberSeat, SessionOptions};
 use lathe_headless::acp::AcpOptions;
 use lathe_headless::exit::Exit;
 use lathe_headless::print::{self, Format, PrintOptions, Signal};
@@ -69,6 +69,7 @@ impl Place {
         };
         if arguments.session.bg {
             if arguments.prompt.is_none()
+                && arguments.session.team_member.is_none()
                 && arguments.session.resume.is_none()
                 && !arguments.session.continue_session
                 && !has_scheduled_prompts(environment)
@@ -81,10 +82,12 @@ impl Place {
                 );
             }
             let link = split().map_err(failed)?;
-            let console = Console::take_over(BACKGROUND_SIZE).map_err(failed)?;
+            let console = Arc::new(Console::take_over(BACKGROUND_SIZE).map_err(failed)?);
+            // Until the end of the process: closing its terminal would end it before its last words.
+            std::mem::forget(Arc::clone(&console));
             return Ok(Self {
                 link: Some(link),
-                console: Some(Arc::new(console)),
+                console: Some(console),
                 announce,
             });
         }
@@ -174,6 +177,10 @@ async fn interactive(
         ));
     }
     options.interactive = true;
+    if let Some(seat) = &arguments.session.team_member {
+        let seat = MemberSeat::take(&environment, seat)?;
+        seat.apply(&environment, &mut options)?;
+    }
     let in_background = place.console.is_some();
     let (hub, requests) = Hub::new(&environment);
     options.observe = hub.observing(options.observe);
@@ -210,7 +217,18 @@ async fn interactive(
         lathe_tui::Ended::NoCredentials(why) => Err(CliError::no_credentials(why)),
         lathe_tui::Ended::Usage(why) => Err(CliError::usage(why)),
         lathe_tui::Ended::Failed(why) => Err(CliError::failure(why)),
+        lathe_tui::Ended::Run(command) => run_command(command),
     }
+}
+
+/// Runs a command of this program in its own process, which knows nothing of the terminal that was left.
+fn run_command(command: &str) -> Outcome {
+    let program = std::env::current_exe().or_failure()?;
+    let status = lathe_process::Command::new(program)
+        .arguments([command])
+        .foreground()
+        .or_failure()?;
+    Ok(crate::commands::exit_if(status.success()))
 }
 
 /// Brings files of an older version up to date; what may wait is done beside the session.

@@ -8,7 +8,7 @@
     reason = "helpers of tests assert by panicking"
 )]
 
-use lathe_scripted::{BlockingServer, Position, Reply, Scenario};
+use lathe_scripted::{BlockingServer, Position, RecordedRequest, Reply, Scenario};
 use lathe_testkit::{HANG_LIMIT, Running, TestHome, processes};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -356,6 +356,45 @@ fn a_worker_that_is_asked_to_end_hands_its_job_over() {
 }
 
 #[test]
+fn the_transcripts_of_sub_agents_go_along_to_the_next_worker() {
+    let order = json!({"description": "look", "prompt": "look around", "run_in_background": false});
+    let stage = Stage::new([
+        Reply::tool_use("Agent", order),
+        Reply::text("words of the agent"),
+        Reply::text("never seen").gate(Position::Start, "held"),
+        Reply::text("handed over"),
+    ]);
+    let id = stage.submit(&["ask an agent", "--no-files"]);
+    let first = stage.worker(&["--grace", "0"]);
+    assert!(stage.server.wait_for_gate("held", 1, HANG_LIMIT));
+    end(first, Signal::SIGTERM);
+    let sessions = stage.home.config().join("projects");
+    let left = walk(&sessions);
+    assert!(left.is_empty(), "the first worker left {left:?}");
+    stage.work(&[]);
+    assert_eq!(stage.show(&id)["result"]["text"], "handed over");
+    let files = walk(&stage.fetched(&id).join("subagents"));
+    let words = |end: &str| {
+        let file = files
+            .iter()
+            .find(|file| file.to_string_lossy().ends_with(end));
+        std::fs::read_to_string(file.unwrap()).unwrap()
+    };
+    assert!(words(".jsonl").contains("words of the agent"));
+    assert!(words(".meta.json").contains("completed"));
+}
+
+/// The files in a folder and below it.
+fn walk(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let below = entries.flat_map(|entry| match entry.path() {
+        path if path.is_dir() => walk(&path),
+        path => vec![path],
+    });
+    below.collect()
+}
+
+#[test]
 fn a_running_job_is_cancelled_and_a_failed_one_is_retried() {
     let stage = Stage::new([
         Reply::text("never seen").gate(Position::Start, "held"),
@@ -434,6 +473,109 @@ fn secrets_come_from_the_worker_by_name_and_commands_of_a_job_control_no_fleet()
     assert!(!stage.run(&["ls"]).contains("evil"));
 }
 
+const FLOW: &str = "export const meta = { name: 'flow', description: 'x' }
+const LIST = { type: 'object', required: ['count'], properties: { count: { type: 'integer' } } }
+const [text, list] = await parallel([
+  () => agent('write a file', { label: 'writer', isolation: 'worktree', effort: 'low' }),
+  () => agent('count them', { schema: LIST }),
+])
+return { text, list }
+";
+
+/// A model for the agents of workflows.
+fn flow_answer(request: &RecordedRequest) -> Reply {
+    let said = request.messages()[0].to_string();
+    let answered = request.messages().len() > 1;
+    match (said.contains("write a file"), answered) {
+        (true, false) => write("new.txt", "fresh\n"),
+        (true, true) => Reply::text("written"),
+        (false, false) => Reply::tool_use("StructuredOutput", json!({"count": 3})),
+        (false, true) => Reply::text("three"),
+    }
+}
+
+#[test]
+fn agents_of_a_workflow_are_jobs_of_the_fleet_and_their_changes_come_back_as_branches() {
+    let scenario = Scenario::new().responder(flow_answer);
+    let stage = Stage::of(BlockingServer::start(scenario).unwrap());
+    stage.home.write("flow.js", FLOW);
+    let worker = stage.worker(&["--slots", "2"]);
+    let flow = [
+        "--permission-mode",
+        "acceptEdits",
+        "workflow",
+        "run",
+        "flow.js",
+        "--fleet",
+    ];
+    let ran = stage.home.run(flow, "");
+    assert_eq!(ran.code(), Some(0), "{ran:?}");
+    let value: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(value["list"], json!({"count": 3}), "{ran:?}");
+    let text = value["text"].as_str().unwrap();
+    let (answer, branch) = text
+        .split_once("\n\nIts changes are on the branch ")
+        .unwrap();
+    assert_eq!(answer, "written");
+    let branch = branch.trim_end_matches('.');
+    let show = format!("git show {branch}:new.txt; git log --format=%s {branch}");
+    assert_eq!(
+        shell(&stage.home.project(), &show),
+        "fresh\nwriter\nstart\n"
+    );
+    assert!(!stage.home.project().join("new.txt").exists());
+    let listed: Value = serde_json::from_str(&stage.run(&["ls", "--json"])).unwrap();
+    let writer = listed.as_array().unwrap().iter();
+    let writer = writer
+        .clone()
+        .find(|it| it["job"]["title"] == "writer")
+        .unwrap();
+    let job = &writer["job"];
+    assert_eq!(
+        (&job["effort"], &job["permissionMode"]),
+        (&json!("low"), &json!("acceptEdits"))
+    );
+    end(worker, Signal::SIGTERM);
+    processes::assert_none_left(&stage.home);
+}
+
+#[test]
+fn a_killed_run_of_a_workflow_finds_its_jobs_again_and_the_budget_counts_them() {
+    let scenario = Scenario::new().responder(|_| Reply::text("slow").gate(Position::Start, "held"));
+    let stage = Stage::of(BlockingServer::start(scenario).unwrap());
+    let script = "export const meta = { name: 'two', description: 'x' }\n\
+        const first = await agent('first')\nreturn first + (await agent('second').catch((error) => ` (${error.message})`))\n";
+    stage.home.write("two.js", script);
+    let worker = stage.worker(&[]);
+    let killed = stage.home.spawn(["workflow", "run", "two.js", "--fleet"]);
+    assert!(stage.server.wait_for_gate("held", 1, HANG_LIMIT));
+    let killed = end(killed, Signal::SIGKILL);
+    let run = killed.stderr.split("run ").nth(1).unwrap();
+    let run = run.lines().next().unwrap().to_owned();
+    stage.server.gate("held").release();
+    let again = [
+        "--max-budget-usd",
+        "0.000001",
+        "workflow",
+        "run",
+        "two.js",
+        "--fleet",
+        "--resume-run",
+        &run,
+    ];
+    let ran = stage.home.run(again, "");
+    assert_eq!(ran.code(), Some(0), "{ran:?}");
+    assert!(
+        ran.stdout
+            .contains("slow (the session's budget is used up)"),
+        "{ran:?}"
+    );
+    let listed: Value = serde_json::from_str(&stage.run(&["ls", "--json"])).unwrap();
+    assert_eq!(listed.as_array().unwrap().len(), 1, "{listed}");
+    assert_eq!(listed[0]["epoch"], 1, "{listed}");
+    end(worker, Signal::SIGTERM);
+}
+
 /// Many jobs, several workers, and kills: the small form of `scripts/fleet-test`.
 #[test]
 fn no_job_is_lost_or_done_twice_while_workers_are_killed() {
@@ -441,57 +583,97 @@ fn no_job_is_lost_or_done_twice_while_workers_are_killed() {
         .keep_requests(false)
         .responder(|_| Reply::text("done"));
     let stage = Stage::of(BlockingServer::start(scenario).unwrap());
-    many_jobs(&stage, "2", |_| {});
+    let size = Size {
+        jobs: 24,
+        workers: 3,
+        lease: "2",
+    };
+    many_jobs(&stage, &size, |_| {});
+}
+
+/// How many jobs and workers there are, and how long a silent worker keeps its jobs.
+struct Size {
+    jobs: usize,
+    workers: usize,
+    lease: &'static str,
 }
 
 /// Runs jobs while workers are killed, with another disturbance at each kill, and checks that nothing is lost.
-fn many_jobs(stage: &Stage, lease: &str, mut disturb: impl FnMut(usize)) {
-    const JOBS: usize = 24;
-    const WORKERS: usize = 3;
-    let jobs: String = (0..JOBS)
-        .map(|number| format!("{}\n", json!({"id": format!("job-{number}"), "prompt": format!("do {number}"), "retries": 3})))
+fn many_jobs(stage: &Stage, size: &Size, mut disturb: impl FnMut(usize)) {
+    let names: Vec<String> = (0..size.jobs)
+        .map(|number| format!("job-{number}"))
         .collect();
-    stage.home.write("jobs.jsonl", &jobs);
+    let job = |name: &String| format!("{}\n", json!({"id": name, "prompt": name, "retries": 3}));
+    stage
+        .home
+        .write("jobs.jsonl", names.iter().map(job).collect::<String>());
     stage.submit(&["-f", "jobs.jsonl"]);
-    let start = || stage.worker(&["--lease", lease, "--slots", "2", "--until-empty"]);
-    let mut workers: Vec<Running> = (0..WORKERS).map(|_| start()).collect();
-    let done = || -> usize {
-        let queue = stage.queue.iter().map(String::as_str);
-        let words = ["fleet", "ls", "--json", "--state", "done"];
-        let output = stage.home.run(words.into_iter().chain(queue), "");
-        // Servers that choose a new leader don't answer.
-        let listed: Value = serde_json::from_str(&output.stdout).unwrap_or_default();
-        listed.as_array().map_or(0, Vec::len)
+    let start = || stage.worker(&["--lease", size.lease, "--until-empty"]);
+    let mut workers: Vec<Running> = (0..size.workers).map(|_| start()).collect();
+    // The words of workers that are gone, and of those that work.
+    let mut said = String::new();
+    let done = |said: &str, workers: &[Running]| {
+        let now: String = workers.iter().map(Running::stdout_so_far).collect();
+        said.matches(" done\n").count() + now.matches(" done\n").count()
     };
     for kills in 1..=4 {
-        wait("progress", || done() >= kills * JOBS / 6);
-        end(workers.remove(0), Signal::SIGKILL);
+        wait("progress", || {
+            done(&said, &workers) >= kills * size.jobs / 6
+        });
+        said += &end(workers.remove(0), Signal::SIGKILL).stdout;
         disturb(kills);
         workers.push(start());
     }
-    wait("the end", || done() == JOBS);
-    for worker in workers {
-        end(worker, Signal::SIGTERM);
+    // They end when nothing is left.
+    for mut worker in workers {
+        worker.close_stdin();
+        said += &worker.finish().stdout;
     }
-    for number in 0..JOBS {
-        let id = format!("job-{number}");
-        let shown = stage.show(&id);
-        assert_eq!(shown["state"], "done", "{shown}");
-        let logs = stage.run(&["logs", &id]);
+    let listed: Value = serde_json::from_str(&stage.run(&["ls", "--json"])).unwrap();
+    let listed = listed.as_array().unwrap();
+    assert_eq!(listed.len(), size.jobs);
+    let mut again = Vec::new();
+    for entry in listed {
+        assert_eq!(entry["state"], "done", "{entry}");
+        let name = entry["job"]["id"].as_str().unwrap();
+        let finished = said.matches(&format!("{name} done\n")).count();
+        assert!(finished <= 1, "{name} finished {finished} times");
+        if entry["epoch"] != 1 {
+            again.push(name);
+        }
+    }
+    // Some that ran once, and all that a killed worker had.
+    for name in ["job-0", "job-11", "job-23"]
+        .into_iter()
+        .chain(again.iter().copied())
+    {
+        let logs = stage.run(&["logs", name]);
+        let claims = stage.show(name)["epoch"].as_u64();
         // A worker may be killed between its claim and its first record.
         let begun = logs.matches("has it (claim").count() as u64;
-        assert!(
-            begun >= 1 && Some(begun) <= shown["epoch"].as_u64(),
-            "{logs}"
-        );
+        assert!(begun >= 1 && Some(begun) <= claims, "{logs}");
         // Killed between the answer and the end of the job, a worker leaves one that is answered again.
         let answers = logs.matches("\ndone\n").count();
-        assert!(answers == 1 || answers > 1 && shown["epoch"] != 1, "{logs}");
-    }
-    for id in ["job-0", "job-11", "job-23"] {
-        stage.verify(id);
+        assert!(answers == 1 || answers > 1 && claims != Some(1), "{logs}");
+        stage.verify(name);
     }
     processes::assert_none_left(&stage.home);
+}
+
+#[test]
+fn the_servers_of_a_fleet_are_a_setting_of_the_user_and_of_no_folder() {
+    let stage = Stage::new([]);
+    let settings = r#"{"fleet": {"url": "nats://127.0.0.1:1", "credentials": "missing.creds"}}"#;
+    stage.home.write(".claude/settings.json", settings);
+    stage.run(&["ls"]);
+    std::fs::write(stage.home.config().join("settings.json"), settings).unwrap();
+    let refused = stage.home.run(["fleet", "ls"], "");
+    let expected = if cfg!(feature = "fleet") { 1 } else { 2 };
+    assert_eq!(refused.code(), Some(expected), "{refused:?}");
+    assert!(refused.stderr.contains("`fleet.url`"), "{refused:?}");
+    #[cfg(feature = "fleet")]
+    assert!(refused.stderr.contains("missing.creds"), "{refused:?}");
+    stage.run(&["ls", "--local"]);
 }
 
 /// Three NATS servers that form a cluster.
@@ -500,6 +682,14 @@ mod on_nats {
     use super::*;
     use std::net::TcpListener;
     use std::process::Child;
+
+    fn server_program() -> PathBuf {
+        let packages = std::env::var_os("LATHE_TEST_PACKAGES").map_or_else(
+            || lathe_testkit::workspace_root().join("target/test-packages"),
+            PathBuf::from,
+        );
+        packages.join("nats/bin/nats-server")
+    }
 
     struct Cluster {
         folder: tempfile::TempDir,
@@ -542,13 +732,9 @@ mod on_nats {
         }
 
         fn start(&self, number: usize) -> Child {
-            let packages = std::env::var_os("LATHE_TEST_PACKAGES").map_or_else(
-                || lathe_testkit::workspace_root().join("target/test-packages"),
-                PathBuf::from,
-            );
             let log =
                 std::fs::File::create(self.folder.path().join(format!("n{number}.log"))).unwrap();
-            Command::new(packages.join("nats/bin/nats-server"))
+            Command::new(server_program())
                 .arg("-c")
                 .arg(self.folder.path().join(format!("n{number}.conf")))
                 .stderr(log)
@@ -581,6 +767,72 @@ mod on_nats {
     }
 
     #[test]
+    fn the_printed_configuration_serves_accounts_that_see_nothing_of_each_other() {
+        let stage = Stage::new([]);
+        let words = [
+            "init",
+            "--to",
+            "made",
+            "--hosts",
+            "127.0.0.1",
+            "--account",
+            "team",
+            "--account",
+            "other-team",
+        ];
+        stage.run(&words);
+        let made = stage.home.project().join("made");
+        let ports = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let ports = ports.map(|listener| listener.local_addr().unwrap().port());
+        let text = std::fs::read_to_string(made.join("127.0.0.1.conf")).unwrap();
+        // Only the places are changed, so that it runs beside others here.
+        let text = text
+            .replace("0.0.0.0:4222", &format!("127.0.0.1:{}", ports[0]))
+            .replace("127.0.0.1:8222", &format!("127.0.0.1:{}", ports[1]))
+            .replace("/var/lib/nats", &made.join("store").display().to_string());
+        std::fs::write(made.join("here.conf"), text).unwrap();
+        let mut server = Command::new(server_program())
+            .arg("-c")
+            .arg(made.join("here.conf"))
+            .envs([
+                ("NATS_PASSWORD", "first1"),
+                ("NATS_PASSWORD_OTHER_TEAM", "second2"),
+                ("NATS_ADMIN_PASSWORD", "third3"),
+            ])
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let run = |user: &str, words: &[&str]| {
+            let url = format!("nats://{user}@127.0.0.1:{}", ports[0]);
+            stage
+                .home
+                .run([&["fleet"], words, &["--nats", &url]].concat(), "")
+        };
+        wait("the server", || {
+            run("team:first1", &["ls"]).code() == Some(0)
+        });
+        let doctor = run("team:first1", &["doctor"]);
+        assert!(!format!("{doctor:?}").contains("first1"), "{doctor:?}");
+        let submitted = run(
+            "team:first1",
+            &["submit", "--id", "ours", "--no-files", "a job"],
+        );
+        assert_eq!(submitted.code(), Some(0), "{submitted:?}");
+        assert!(run("team:first1", &["ls"]).stdout.contains("ours"));
+        let other = run("other-team:second2", &["ls"]);
+        assert_eq!(
+            (other.code(), other.stdout.contains("ours")),
+            (Some(0), false),
+            "{other:?}"
+        );
+        let wrong = run("other-team:first1", &["ls"]);
+        assert_eq!(wrong.code(), Some(1), "{wrong:?}");
+        assert!(wrong.stderr.contains("authorization"), "{wrong:?}");
+        let _ = server.kill();
+        let _ = server.wait();
+    }
+
+    #[test]
     fn no_job_is_lost_or_done_twice_while_workers_and_servers_are_killed() {
         let scenario = Scenario::new()
             .keep_requests(false)
@@ -594,8 +846,13 @@ mod on_nats {
             let output = stage.home.run(words, "");
             output.stdout.contains("3 servers keep each stream")
         });
-        // Longer than the servers need to choose a new leader.
-        many_jobs(&stage, "20", |kills| {
+        let size = Size {
+            jobs: 500,
+            workers: 10,
+            // Longer than the servers need to choose a new leader.
+            lease: "20",
+        };
+        many_jobs(&stage, &size, |kills| {
             if kills == 2 {
                 cluster.kill(0);
             }

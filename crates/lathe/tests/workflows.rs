@@ -1,7 +1,12 @@
 //! Workflows by the command line and in a session.
-#![expect(clippy::unwrap_used, reason = "tests assert by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "tests assert by panicking, and stand outside of the program"
+)]
 
-use lathe_scripted::{BlockingServer, RecordedRequest, Reply, Scenario};
+use lathe_scripted::{BlockingServer, RecordedRequest, Reply, Scenario, Validation};
 use lathe_testkit::{TestHome, workspace_root};
 use serde_json::{Value, json};
 
@@ -178,6 +183,52 @@ fn a_run_of_the_tool_that_fails_is_resumed_and_finished_agents_are_not_run_again
 }
 
 #[test]
+fn a_run_of_an_edited_script_asks_again_only_what_changed() {
+    let script = |second: &str| {
+        format!(
+            "export const meta = {{ name: 'edited', description: 'x' }}\nreturn (await agent('part one')) + (await agent('{second}')) + (await agent('part three'))\n"
+        )
+    };
+    let scenario = Scenario::new().responder(move |request| {
+        let first = request.messages()[0].to_string();
+        let told = request.last_user_text();
+        if !first.contains("go on") {
+            let part = first.split("part ").nth(1).unwrap();
+            let part: String = part.chars().take_while(|it| it.is_alphanumeric()).collect();
+            return Reply::text(format!("[{part}]"));
+        }
+        if told.contains("[one][two][three]") {
+            let (_, id) = told.split_once("<task-id>").unwrap();
+            let (id, _) = id.split_once('<').unwrap();
+            let edited = json!({"script": script("part 2"), "resumeFromRunId": id});
+            return Reply::tool_use("Workflow", edited);
+        }
+        if told.contains("<task-notification>") {
+            return Reply::text(format!("end: {told}"));
+        }
+        if request.last_results().is_empty() {
+            return Reply::tool_use("Workflow", json!({"script": script("part two")}));
+        }
+        Reply::text("it runs")
+    });
+    let server = BlockingServer::start(scenario).unwrap();
+    let home = TestHome::with_server(&server).variable("ENABLE_TOOL_SEARCH", "0");
+    let ran = home.run(["-p", "go on", "--allowedTools", "Workflow"], "");
+    assert_eq!(ran.code(), Some(0), "{ran:?}");
+    assert!(ran.stdout.contains("[one][2][three]"), "{ran:?}");
+    let requests = server.message_requests();
+    let parts: Vec<String> = requests
+        .iter()
+        .filter_map(of_run)
+        .map(|first| {
+            let part = first.split("part ").nth(1).unwrap().chars();
+            part.take_while(|it| it.is_alphanumeric()).collect()
+        })
+        .collect();
+    assert_eq!(parts, ["one", "two", "three", "2"]);
+}
+
+#[test]
 fn a_workflow_is_asked_about() {
     let scenario = Scenario::new().responder(|request| {
         if request.last_results().is_empty() {
@@ -195,7 +246,7 @@ fn a_workflow_is_asked_about() {
     server.finish();
 }
 
-/// Whether a request is of an agent of the run, and not of the conversation that started it.
+/// The first words of an agent of the run; `None` for the conversation that started it.
 fn of_run(request: &RecordedRequest) -> Option<String> {
     let first = request.messages()[0].to_string();
     (!first.contains("go on")).then_some(first)
@@ -220,7 +271,9 @@ fn a_run_that_is_killed_at_any_agent_is_resumed_and_nothing_that_finished_runs_a
                     _ if told.contains("<task-notification>") => {
                         Reply::text(format!("end: {told}"))
                     }
-                    (Some(run), true) => {
+                    // A process that was killed before the model had answered the result of its call sends both, the result
+                    // and the new prompt, in one message.
+                    (Some(run), _) => {
                         let id = run.split_whitespace().next().unwrap();
                         Reply::tool_use("Workflow", json!({"resumeFromRunId": id}))
                     }
@@ -293,4 +346,218 @@ fn newest_run(home: &TestHome) -> String {
     }
     runs.sort();
     runs.pop().unwrap().1
+}
+
+/// An answer that fits a schema.
+fn object(value: &Value) -> Reply {
+    Reply::text(format!("```json\n{value}\n```"))
+}
+
+/// Runs a workflow whose agents may do everything.
+fn run_with(home: &TestHome, name: &str, args: &str) -> Value {
+    let line = [
+        "--permission-mode",
+        "bypassPermissions",
+        "workflow",
+        "run",
+        name,
+        args,
+    ];
+    let ran = home.run(line, "");
+    assert_eq!(ran.code(), Some(0), "{ran:?}");
+    serde_json::from_str(ran.stdout.trim()).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
+}
+
+#[test]
+fn research_keeps_the_claims_that_their_sources_bear_out_and_cites_them() {
+    let server = BlockingServer::start(Scenario::new().responder(|request| {
+        let said = request.messages()[0].to_string();
+        if said.contains("Name three to six different angles") {
+            return object(&json!({"angles": ["papers", "users"]}));
+        }
+        if said.contains("Only from this angle: papers") {
+            return object(&json!({"claims": [
+                {"claim": "it is slow", "source": "https://a.example", "quote": "slow"},
+                {"claim": "it is fast", "source": "https://b.example"},
+            ]}));
+        }
+        if said.contains("Only from this angle: users") {
+            // This agent fails; what the others found counts.
+            return Reply::error(400);
+        }
+        if said.contains("Check a claim") {
+            let holds = said.contains("Claim: it is slow");
+            return object(&json!({"holds": holds, "reason": "I read it"}));
+        }
+        assert!(said.contains("Use only these claims"), "{said}");
+        assert!(
+            said.contains("it is slow") && !said.contains("it is fast"),
+            "{said}"
+        );
+        Reply::text("It is slow [https://a.example].")
+    }))
+    .unwrap();
+    let home = TestHome::with_server(&server).variable("IS_SANDBOX", "1");
+    let line = ["workflow", "run", "research", "Why is it slow?"];
+    let ran = home.run(line, "");
+    assert_eq!(ran.code(), Some(0), "{ran:?}");
+    let (result, dropped) = ran.stdout.split_once("\n\nDropped").unwrap();
+    let result: Value = serde_json::from_str(result).unwrap();
+    assert_eq!(
+        result,
+        json!({"report": "It is slow [https://a.example].", "sources": ["https://a.example"], "refuted": 1})
+    );
+    assert!(dropped.contains("pipeline"), "{dropped}");
+}
+
+#[test]
+fn migrate_changes_each_place_in_a_worktree_and_has_each_verified() {
+    let server = BlockingServer::start(Scenario::new().responder(|request| {
+        let said = request.messages()[0].to_string();
+        if said.contains("Find every file that this change concerns") {
+            assert!(said.contains("Look only here: src"), "{said}");
+            return object(&json!({"sites": [
+                {"file": "src/a.txt", "what": "old is new"},
+                {"file": "src/b.txt", "what": "old is new"},
+            ]}));
+        }
+        if said.contains("Only in the file ") {
+            let (_, file) = said.split_once("Only in the file ").unwrap();
+            let (file, _) = file.split_once(':').unwrap();
+            if request.last_results().is_empty() {
+                let command = format!(
+                    "sed -i s/old/new/ {file} && git -c user.name=t -c user.email=t@example.com commit -qam 'old is new in {file}' && git branch --show-current"
+                );
+                return Reply::tool_use("Bash", json!({"command": command}));
+            }
+            return Reply::text(format!("done on the branch {}", request.last_tool_result()));
+        }
+        assert!(said.contains("with this report:"), "{said}");
+        let good = said.contains("In src/a.txt");
+        object(&json!({"good": good, "reason": "I looked"}))
+    }))
+    .unwrap();
+    let home = TestHome::with_server(&server).variable("IS_SANDBOX", "1");
+    for file in ["src/a.txt", "src/b.txt"] {
+        home.write(file, "old\n");
+    }
+    home.git_init();
+    assert_eq!(home.run(["trust", "add"], "").code(), Some(0));
+    let args = r#"{"change": "old becomes new", "where": "src"}"#;
+    let result = run_with(&home, "migrate", args);
+    assert_eq!(result["failed"], 0, "{result}");
+    for (part, file) in [("good", "src/a.txt"), ("bad", "src/b.txt")] {
+        let [site] = result[part].as_array().unwrap().as_slice() else {
+            panic!("{result}")
+        };
+        assert_eq!(site["file"], file);
+        // The change is on the branch of its worktree, and the project's own files are as they were.
+        let report = site["report"].as_str().unwrap();
+        let (_, branch) = report.split_once("the branch ").unwrap();
+        let branch = branch.split_whitespace().next().unwrap();
+        let shown = std::process::Command::new("git")
+            .args(["show", &format!("{branch}:{file}")])
+            .current_dir(home.project())
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8_lossy(&shown.stdout), "new\n", "{report}");
+        assert_eq!(home.read(file), "old\n");
+    }
+}
+
+#[test]
+fn review_has_every_finding_refuted_or_confirmed() {
+    let server = BlockingServer::start(Scenario::new().responder(|request| {
+        let said = request.messages()[0].to_string();
+        let finding = |line: u32, summary: &str| {
+            json!({"file": "a.rs", "line": line, "summary": summary, "failure_scenario": "x"})
+        };
+        if said.contains("Look only at correctness") {
+            return object(&json!({"findings": [finding(1, "wrong"), finding(2, "odd")]}));
+        }
+        if said.contains("Look only at safety") {
+            // The same place again.
+            return object(&json!({"findings": [finding(1, "also wrong")]}));
+        }
+        if said.contains("Look only at") {
+            return object(&json!({"findings": []}));
+        }
+        let verdict = if said.contains("\\\"line\\\": 1") { "CONFIRMED" } else { "REFUTED" };
+        object(&json!({"verdict": verdict, "reason": "I read it"}))
+    }))
+    .unwrap();
+    let home = TestHome::with_server(&server).variable("IS_SANDBOX", "1");
+    let result = run_with(&home, "review", "git diff HEAD");
+    assert_eq!(result["refuted"], 1, "{result}");
+    let [kept] = result["findings"].as_array().unwrap().as_slice() else {
+        panic!("{result}")
+    };
+    assert_eq!(kept["line"], 1);
+    assert_eq!(kept["verdict"], "CONFIRMED");
+}
+
+/// Bytes that a run with this many agents may take at its peak.
+const MOST_MEMORY: u64 = 150 * 1024 * 1024;
+
+#[test]
+fn a_run_of_many_agents_stays_within_its_memory() {
+    // All 1,000 that a run may have, with `LATHE_WORKFLOW_AGENTS=1000`.
+    let agents: usize = std::env::var("LATHE_WORKFLOW_AGENTS")
+        .ok()
+        .and_then(|number| number.parse().ok())
+        .unwrap_or(100);
+    let scenario = Scenario::new()
+        .keep_requests(false)
+        .validation(Validation::Light)
+        .responder(|_| Reply::text("answered"));
+    let server = BlockingServer::start(scenario).unwrap();
+    let home = TestHome::with_server(&server);
+    let script = "export const meta = { name: 'many', description: 'x' }\nconst all = await parallel(Array.from({ length: args }, (_, i) => () => agent(`part ${i}`)))\nreturn all.filter((one) => one === 'answered').length\n";
+    home.write(".lathe/workflows/many.js", script);
+    let mut running = home.spawn(["workflow", "run", "many", &agents.to_string()]);
+    running.close_stdin();
+    let ran = running.finish_within(lathe_testkit::HANG_LIMIT * 4);
+    assert_eq!(ran.code(), Some(0), "{ran:?}");
+    assert_eq!(ran.stdout.trim(), agents.to_string(), "{ran:?}");
+    println!("{agents} agents: {} bytes at the peak", ran.peak_memory);
+    assert!(ran.peak_memory <= MOST_MEMORY, "{} bytes", ran.peak_memory);
+}
+
+#[test]
+fn a_run_is_shown_paused_saved_and_stopped_in_the_terminal() {
+    let script = "export const meta = { name: 'held', description: 'x' }\nphase('Look')\nawait agent('part one', { label: 'a look' })\nphase('Judge')\nreturn await agent('part two', { label: 'the judge' })\n";
+    let server = BlockingServer::start(Scenario::new().responder(move |request| {
+        let first = request.messages()[0].to_string();
+        if first.contains("part one") {
+            return Reply::text("looked");
+        }
+        if first.contains("part two") {
+            return Reply::text("never").gate(lathe_scripted::Position::Start, "judging");
+        }
+        if request.last_user_text().contains("begin it") && request.last_results().is_empty() {
+            return Reply::tool_use("Workflow", json!({"script": script}));
+        }
+        Reply::text("it runs")
+    }))
+    .unwrap();
+    let home = TestHome::with_server(&server).variable("ENABLE_TOOL_SEARCH", "0");
+    let mut terminal = home.terminal(["--allowedTools", "Workflow"], 110, 40);
+    terminal.wait_for("❯");
+    terminal.say("begin it");
+    assert!(server.wait_for_gate("judging", 1, lathe_testkit::HANG_LIMIT));
+    let run = newest_run(&home);
+    terminal.say("/workflows");
+    terminal.wait_for("held (running)");
+    terminal.wait_for("a look completed");
+    terminal.wait_for("the judge running");
+    terminal.say(&format!("/workflows pause {run}"));
+    terminal.wait_for("starts no further agents");
+    terminal.say(&format!("/workflows save {run} kept"));
+    terminal.wait_for("Saved as");
+    assert_eq!(home.read(".lathe/workflows/kept.js"), script);
+    terminal.say(&format!("/workflows stop {run}"));
+    terminal.wait_for("Workflow \"held\" was stopped");
+    assert!(!terminal.everything().contains("did not answer"));
+    terminal.say("/exit");
+    assert_eq!(terminal.ended().code(), Some(0));
 }

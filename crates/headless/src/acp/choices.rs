@@ -2,14 +2,12 @@
 
 use super::capabilities::ClientCapabilities;
 use super::wire::RpcError;
-use lathe_engine::{SessionHandle, SwitchSource};
+use lathe_engine::{EFFORTS, SessionHandle, SwitchSource};
 use lathe_protocol::permission::PermissionMode;
 use serde_json::{Value, json};
 use std::str::FromStr as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The levels of effort, weakest first.
-const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 /// The value of an option that leaves the choice to the session.
 const DEFAULT: &str = "default";
 

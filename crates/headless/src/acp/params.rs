@@ -1,6 +1,7 @@
 //! Parameters of the client's requests, and what they are for the engine.
 
 use super::wire::RpcError;
+use base64::Engine as _;
 use lathe_protocol::content::ContentBlock;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -224,7 +225,7 @@ fn block_of(block: &Value) -> Result<ContentBlock, RpcError> {
     };
     match block["type"].as_str() {
         Some("text") => Ok(ContentBlock::text(text_of("text")?)),
-        Some("image") => Ok(ContentBlock::image(text_of("mimeType")?, text_of("data")?)),
+        Some("image") => image(text_of("mimeType")?, text_of("data")?),
         Some("resource_link") => {
             let name = block["name"].as_str().unwrap_or_default();
             Ok(ContentBlock::text(link(text_of("uri")?, name)))
@@ -237,6 +238,16 @@ fn block_of(block: &Value) -> Result<ContentBlock, RpcError> {
                 "a block of type {kind:?} is not supported"
             )))
         }
+    }
+}
+
+/// An image, if its data can be one: an API refuses the whole conversation for one that can't.
+fn image(kind: &str, data: &str) -> Result<ContentBlock, RpcError> {
+    match base64::engine::general_purpose::STANDARD.decode(data) {
+        Ok(_) => Ok(ContentBlock::image(kind, data)),
+        Err(error) => Err(RpcError::params(format!(
+            "the data of the image is not base64: {error}"
+        ))),
     }
 }
 
@@ -262,7 +273,7 @@ fn resource(resource: &Value) -> Result<ContentBlock, RpcError> {
     }
     let kind = resource["mimeType"].as_str().unwrap_or_default();
     match resource["blob"].as_str() {
-        Some(data) if kind.starts_with("image/") => Ok(ContentBlock::image(kind, data)),
+        Some(data) if kind.starts_with("image/") => image(kind, data),
         Some(_) => Err(RpcError::params(format!(
             "the resource {shown} is binary ({kind}); send text or an image"
         ))),
@@ -338,6 +349,10 @@ mod tests {
             (json!({"type": "audio", "data": ""}), "prompt[0]: audio"),
             (json!({"type": "text"}), "prompt[0]: `text`"),
             (json!({"type": "video"}), "prompt[0]: a block of type"),
+            (
+                json!({"type": "image", "mimeType": "image/png", "data": "%%%"}),
+                "prompt[0]: the data of the image is not base64",
+            ),
             (
                 json!({"type": "resource", "resource": {"uri": "x", "blob": "AA==", "mimeType": "application/zip"}}),
                 "prompt[0]: the resource x is binary",

@@ -2,7 +2,7 @@
 
 use super::host::Host;
 use super::servers::{Manifest, Servers};
-use lathe_engine::{HOSTED_PROTOCOL, SessionHandle, SessionOptions};
+use lathe_engine::{EFFORTS, HOSTED_PROTOCOL, SessionHandle, SessionOptions};
 use lathe_hooks::SourceHandle;
 use lathe_protocol::control::{Initialize, PluginFolder, SystemPrompt};
 use lathe_protocol::diagnostic::Diagnostic;
@@ -283,10 +283,22 @@ pub fn agents(session: &SessionHandle) -> Value {
 /// The models, in the shape of the protocol.
 #[must_use]
 pub fn models(session: &SessionHandle) -> Value {
-    session
-        .model()
-        .known()
-        .into_iter()
-        .map(|(value, name)| json!({"value": value, "displayName": name, "description": name}))
+    let known = session.model().known().into_iter();
+    known
+        .map(|(value, name)| {
+            let (id, adaptive) = session.model().id_and_thinking(&value);
+            let mut shown = json!({
+                "value": value, "displayName": name, "description": name,
+                "resolvedModel": id, "supportsAutoMode": true,
+            });
+            if let Some(adaptive) = adaptive {
+                shown["supportsAdaptiveThinking"] = adaptive.into();
+                shown["supportsEffort"] = adaptive.into();
+            }
+            if adaptive == Some(true) {
+                shown["supportedEffortLevels"] = json!(EFFORTS);
+            }
+            shown
+        })
         .collect()
 }

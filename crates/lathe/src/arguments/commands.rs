@@ -142,9 +142,9 @@ pub(crate) enum SessionsCommand {
     Export {
         /// Its id, the beginning of it, its title, or its file.
         session: String,
-        /// The format.
-        #[arg(long, value_enum, default_value_t)]
-        format: ExportFormat,
+        /// The format; by default what the end of the file's name asks for (.md, .txt, .json, .html), else Markdown.
+        #[arg(long, value_enum)]
+        format: Option<ExportFormat>,
         /// The file; standard output if absent.
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
@@ -509,10 +509,9 @@ pub(crate) enum DebugCommand {
 }
 
 /// The format of an export.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ExportFormat {
     /// Markdown.
-    #[default]
     Markdown,
     /// Plain text.
     Text,

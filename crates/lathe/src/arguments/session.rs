@@ -357,6 +357,10 @@ pub(crate) struct ResumeArguments {
     #[arg(long, conflicts_with_all = ["print", "input_format", "init_only"], help_heading = "Session")]
     pub(crate) bg: bool,
 
+    /// Be a member of a team, as its leader ordered: TEAM/NAME. The leader starts such sessions.
+    #[arg(long, value_name = "TEAM/NAME", hide = true, conflicts_with_all = ["prompt", "print", "resume", "continue_session", "input_format", "init_only"])]
+    pub(crate) team_member: Option<String>,
+
     /// Work in a git worktree of this name, which is made if it isn't there; without a name, in a new one.
     #[arg(short = 'w', long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", value_parser = values::worktree, help_heading = "Session")]
     pub(crate) worktree: Option<String>,

@@ -7,10 +7,12 @@ use crate::error::{CliError, Outcome};
 use clap::Args;
 use lathe_headless::exit::Exit;
 use lathe_process::{Command, Running};
+use lathe_server::remote::RemoteAddress;
 use lathe_settings::Environment;
 use lathe_wire::{Client, ClientKind, Folder, Hello, HostFrame, OpSender, Size};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use std::io::{IsTerminal as _, Write as _};
+use std::path::Path;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::UnixStream;
 use tokio::signal::unix::{SignalKind, signal};
@@ -28,7 +30,8 @@ const SWITCHED: [(&[u8], &str); 4] = [
 // `lathe attach`.
 #[derive(Debug, Args)]
 pub(crate) struct AttachArguments {
-    /// The id of the session, the beginning of it, or its title; `ssh://HOST/ID` for one on another machine.
+    /// The id of the session, the beginning of it, or its title; for one elsewhere `ssh://HOST/ID`, the link of a server
+    /// `https://HOST/s/ID#c=CODE`, or its socket `unix:PATH`.
     pub(crate) id: String,
     /// Speak the wire's JSON lines over standard input and output instead of showing the session.
     #[arg(long)]
@@ -36,10 +39,35 @@ pub(crate) struct AttachArguments {
 }
 
 impl AttachArguments {
-    /// The host and the id of a session on another machine.
-    pub(crate) fn remote(&self) -> Option<(&str, &str)> {
-        self.id.strip_prefix("ssh://")?.split_once('/')
+    /// Where the session is, if the id is an address.
+    pub(crate) fn place(&self) -> Result<Option<Place<'_>>, CliError> {
+        if let Some(address) = RemoteAddress::parse(&self.id) {
+            let address = address.map_err(CliError::usage)?;
+            return Ok(Some(Place::Server(address)));
+        }
+        if let Some(path) = self.id.strip_prefix("unix:") {
+            let path = path.strip_prefix("//").unwrap_or(path);
+            return Ok(Some(Place::Socket(Path::new(path))));
+        }
+        let Some(rest) = self.id.strip_prefix("ssh:") else {
+            return Ok(None);
+        };
+        match rest.strip_prefix("//").unwrap_or(rest).split_once('/') {
+            Some((host, id)) => Ok(Some(Place::Ssh(host, id))),
+            None => Err(CliError::usage("an address looks like ssh://user@host/ID")),
+        }
     }
+}
+
+/// Where a session is that is not named.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Place<'a> {
+    /// A host of ssh, and the id there.
+    Ssh(&'a str, &'a str),
+    /// A server.
+    Server(RemoteAddress),
+    /// A socket of this machine, which may be forwarded from another.
+    Socket(&'a Path),
 }
 
 /// Restores the terminal however this ends.
@@ -115,12 +143,27 @@ pub(crate) async fn run(environment: Environment, arguments: AttachArguments) ->
     }
     let mut hello = Hello::new("terminal", ClientKind::Terminal);
     hello.size = Some(size());
-    if let Some((host, id)) = arguments.remote() {
-        let mut remote = over_ssh(host, id)?;
-        let (Some(input), Some(output)) = (remote.stdin.take(), remote.stdout.take()) else {
-            return Err(CliError::failure("ssh has no pipes"));
-        };
-        return show(Client::over(output, input, hello)).await;
+    match arguments.place()? {
+        None => {}
+        Some(Place::Ssh(host, id)) => {
+            let mut remote = over_ssh(host, id)?;
+            let (Some(input), Some(output)) = (remote.stdin.take(), remote.stdout.take()) else {
+                return Err(CliError::failure("ssh has no pipes"));
+            };
+            return show(Client::over(output, input, hello)).await;
+        }
+        Some(Place::Server(address)) => {
+            let places = super::places(environment);
+            let connecting =
+                lathe_server::remote::connect(&address, &places.environment, &places.config_home);
+            let stream = connecting.await.map_err(CliError::failure)?;
+            let (reader, writer) = tokio::io::split(stream);
+            return show(Client::over(reader, writer, hello)).await;
+        }
+        Some(Place::Socket(path)) => {
+            let client = Client::connect_to(path, hello).await;
+            return show(client.map_err(CliError::failure)?).await;
+        }
     }
     let folder = Folder::of(&environment);
     let host = hosts::live(&folder, &arguments.id)?;

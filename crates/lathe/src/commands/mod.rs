@@ -36,12 +36,30 @@ pub(crate) mod update;
 pub(crate) mod workflow;
 
 use crate::arguments::Scope;
-use crate::error::{CliError, Outcome};
+use crate::error::{CliError, Kinded as _, Outcome};
 use crate::options::setting_sources;
 use lathe_headless::exit::Exit;
 use lathe_settings::trust_store::TrustStore;
 use lathe_settings::{Environment, LoadOptions, Places, Source};
 use std::io::Write as _;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+/// Cancelled by SIGINT or SIGTERM, for commands that run until then.
+fn stopped_by_signals() -> Result<CancellationToken, CliError> {
+    let mut interrupt = signal(SignalKind::interrupt()).or_failure()?;
+    let mut terminate = signal(SignalKind::terminate()).or_failure()?;
+    let stop = CancellationToken::new();
+    let stopping = stop.clone();
+    lathe_spawn::task(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        stopping.cancel();
+    });
+    Ok(stop)
+}
 
 /// Prints a text. A reader that closed the pipe is no failure.
 fn print(text: &str) -> Outcome {
@@ -69,7 +87,7 @@ fn print_line(text: &str) -> Outcome {
 }
 
 /// Success, or failure where a check found something wrong that was printed already.
-fn exit_if(healthy: bool) -> Exit {
+pub(crate) fn exit_if(healthy: bool) -> Exit {
     if healthy {
         Exit::Success
     } else {

@@ -3,7 +3,7 @@
 use super::{load_options, places, print, print_line};
 use crate::error::{CliError, Kinded as _, Outcome, notice};
 use clap::{Args, Subcommand};
-use lathe_engine::models::{self, Listed, Place};
+use lathe_engine::models::{self, Listed};
 use lathe_headless::exit::Exit;
 use lathe_model::providers::ANTHROPIC;
 use lathe_settings::{Environment, load};
@@ -162,20 +162,7 @@ pub(crate) fn login(environment: Environment, arguments: &LoginArguments) -> Out
         )));
     }
     let key = read_key(provider)?;
-    let store = overview.store();
-    let place = store.set(provider, &key).or_failure()?;
-    let file = store.file().display();
-    print(&match place {
-        Place::Keyring(program) => {
-            format!("The key of {provider} is in the system's keyring ({program}).\n")
-        }
-        Place::File(None) => {
-            format!("The key of {provider} is in {file} (only you can read it).\n")
-        }
-        Place::File(Some(why)) => format!(
-            "The key of {provider} is in {file} (only you can read it): the keyring can't be used ({why}).\n"
-        ),
-    })
+    print_line(&overview.log_in(provider, &key).or_failure()?)
 }
 
 /// `lathe acp --login`: asks for a provider and its key. An editor runs it in a terminal of its own.
@@ -196,8 +183,8 @@ pub(crate) fn sign_in(environment: Environment) -> Outcome {
 /// `lathe status`: the providers, and where their keys come from.
 pub(crate) fn status(environment: Environment) -> Outcome {
     let mut text = String::new();
-    for (name, source) in overview(environment)?.keys() {
-        let _ = writeln!(text, "{name:16}{source}");
+    for key in overview(environment)?.keys() {
+        let _ = writeln!(text, "{:16}{}", key.provider, key.source);
     }
     print(&text)
 }

@@ -1,7 +1,7 @@
 //! `lathe relay`, and the admission of devices that come through one.
 
 use super::serve::ListenArguments;
-use super::{print, print_line};
+use super::{print, print_line, stopped_by_signals};
 use crate::error::{CliError, Kinded as _, Outcome};
 use lathe_headless::exit::Exit;
 use lathe_protocol::printable;
@@ -12,7 +12,6 @@ use lathe_settings::Environment;
 use std::io::BufRead as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use tokio::signal::unix::{SignalKind, signal};
 
 /// How often a device is looked for.
 const LOOK: Duration = Duration::from_millis(200);
@@ -33,12 +32,7 @@ pub(crate) async fn relay(environment: Environment, arguments: RelayArguments) -
         "passing frames at {}\nuse it with `lathe serve --relay {socket}`",
         relay.url()
     ))?;
-    let mut end = signal(SignalKind::terminate()).or_failure()?;
-    let mut interrupt = signal(SignalKind::interrupt()).or_failure()?;
-    tokio::select! {
-        _ = end.recv() => {}
-        _ = interrupt.recv() => {}
-    }
+    stopped_by_signals()?.cancelled().await;
     drop(relay);
     Ok(Exit::Success)
 }

@@ -1,6 +1,6 @@
 //! `lathe serve`, `lathe web`, `lathe devices`: the door to sessions, and who may use it.
 
-use super::{places, print, print_line};
+use super::{places, print, print_line, stopped_by_signals};
 use crate::error::{CliError, Kinded as _, Outcome};
 use clap::{Args, Subcommand};
 use lathe_headless::exit::Exit;
@@ -12,7 +12,6 @@ use serde_json::json;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
 
 /// The port of the page.
 const PORT: u16 = 4077;
@@ -86,6 +85,8 @@ pub(crate) struct WebArguments {
     /// The scope of the page.
     #[arg(long, default_value = "approve", value_name = "SCOPE")]
     scope: DeviceScope,
+    /// Open this session: its id or title. The link works for `lathe attach` too.
+    id: Option<String>,
 }
 
 // `lathe devices`.
@@ -189,6 +190,7 @@ pub(crate) async fn serve(environment: Environment, arguments: ServeArguments) -
         config_home: places.config_home.clone(),
         folder: Folder::of(&places.environment),
         program,
+        jobs: Some(super::fleet::page::jobs(&places)),
     })
     .await
     .or_failure()?;
@@ -196,12 +198,7 @@ pub(crate) async fn serve(environment: Environment, arguments: ServeArguments) -
         "serving {}\nopen the page with `lathe web`",
         server.url()
     ))?;
-    let mut end = signal(SignalKind::terminate()).or_failure()?;
-    let mut interrupt = signal(SignalKind::interrupt()).or_failure()?;
-    tokio::select! {
-        _ = end.recv() => {}
-        _ = interrupt.recv() => {}
-    }
+    stopped_by_signals()?.cancelled().await;
     drop(server);
     Ok(Exit::Success)
 }
@@ -248,6 +245,13 @@ fn install(places: &Places, program: &std::path::Path, arguments: &[String]) -> 
 pub(crate) fn web(environment: Environment, arguments: &WebArguments) -> Outcome {
     let places = places(environment);
     refuse_sessions(&places)?;
+    let path = match &arguments.id {
+        None => String::new(),
+        Some(wanted) => {
+            let host = super::hosts::live(&Folder::of(&places.environment), wanted)?;
+            format!("s/{}", host.session_id)
+        }
+    };
     let address = match lathe_server::running(&places.config_home) {
         Some(address) => address,
         None => start(&places)?,
@@ -255,7 +259,7 @@ pub(crate) fn web(environment: Environment, arguments: &WebArguments) -> Outcome
     let code = Devices::new(&places.config_home)
         .code(arguments.scope)
         .or_failure()?;
-    let link = format!("{address}/#c={code}");
+    let link = format!("{address}/{path}#c={code}");
     if !arguments.print {
         let opener = if cfg!(target_os = "macos") {
             "open"

@@ -6,6 +6,7 @@ use crate::error::{CliError, Outcome};
 use crate::in_runtime;
 use lathe_session::checkpoint::{RewindMode, WriteGuard};
 use lathe_session::cli::{self, Privacy, RewindWhat};
+use lathe_session::export::ExportFormat as Format;
 use lathe_session::link::Verification;
 use lathe_session::search::{self, Query};
 use lathe_session::store::Scope;
@@ -52,7 +53,10 @@ pub(crate) fn run(environment: &Environment, command: SessionsCommand) -> Outcom
             } else {
                 Privacy::Whole
             };
-            let text = cli::export(&store, &session, cwd, format.into(), privacy)?;
+            let named = output.as_deref().map(Format::of_file);
+            let format = format.map(Format::from).or(named);
+            let format = format.unwrap_or(Format::Markdown);
+            let text = cli::export(&store, &session, cwd, format, privacy)?;
             let Some(path) = output else {
                 return print(&text);
             };
@@ -214,7 +218,7 @@ fn terminal_width(environment: &Environment) -> usize {
         .unwrap_or(120)
 }
 
-impl From<ExportFormat> for lathe_session::export::ExportFormat {
+impl From<ExportFormat> for Format {
     fn from(format: ExportFormat) -> Self {
         match format {
             ExportFormat::Markdown => Self::Markdown,

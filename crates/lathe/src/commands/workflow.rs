@@ -33,6 +33,12 @@ enum WorkflowCommand {
         workflow: String,
         /// The value of `args` in the script: JSON, or a text.
         args: Option<String>,
+        /// Run its agents as jobs of the fleet.
+        #[arg(long)]
+        fleet: bool,
+        /// Continue this run: agents that finished in it are not run again, and jobs of the fleet continue.
+        #[arg(long, value_name = "RUN")]
+        resume_run: Option<String>,
     },
     /// List the workflows of the project, your own and the built-in ones.
     List,
@@ -64,8 +70,22 @@ pub(crate) async fn run(
             print_line(&saved.text)
         }
         WorkflowCommand::Validate { workflows } => validate(&places, &plugins, &workflows),
-        WorkflowCommand::Run { workflow, args } => {
-            carry_out(environment, &session, workflow, args).await
+        WorkflowCommand::Run {
+            workflow,
+            args,
+            fleet,
+            resume_run,
+        } => {
+            let order = WorkflowOrder {
+                name: Some(workflow),
+                args: args.map_or(Value::Null, |text| {
+                    serde_json::from_str(&text).unwrap_or(Value::String(text))
+                }),
+                resume: resume_run,
+                fleet,
+                ..WorkflowOrder::default()
+            };
+            carry_out(environment, &session, order).await
         }
     }
 }
@@ -120,12 +140,8 @@ fn validate(places: &Places, plugins: &[PluginFolder], wanted: &[String]) -> Out
 async fn carry_out(
     environment: Environment,
     session: &SessionArguments,
-    workflow: String,
-    args: Option<String>,
+    order: WorkflowOrder,
 ) -> Outcome {
-    let args = args.map_or(Value::Null, |text| {
-        serde_json::from_str(&text).unwrap_or(Value::String(text))
-    });
     let options = options::of(session)?;
     let mut signals = start::listen();
     let Opened {
@@ -137,11 +153,6 @@ async fn carry_out(
     for remark in &remarks {
         notice(&remark.to_string());
     }
-    let order = WorkflowOrder {
-        name: Some(workflow),
-        args,
-        ..WorkflowOrder::default()
-    };
     let cancel = CancellationToken::new();
     let ended = {
         let work = workflow::run_in(&session, order, &cancel);
@@ -155,20 +166,35 @@ async fn carry_out(
         }
     };
     session.finish().await;
+    let again = |run: &str| format!("`lathe workflow run … --resume-run {run}` continues it");
     match ended {
         Ok(text) => print_line(&text),
-        Err(_) if cancel.is_cancelled() => Ok(match *signals.borrow() {
-            Signal::Terminate => Exit::Terminated,
-            Signal::Interrupt | Signal::None => Exit::Interrupted,
-        }),
+        Err(error) if cancel.is_cancelled() => {
+            if let WorkflowRunError::Ended { run_id, .. } = &error {
+                notice(&again(run_id));
+            }
+            Ok(match *signals.borrow() {
+                Signal::Terminate => Exit::Terminated,
+                Signal::Interrupt | Signal::None => Exit::Interrupted,
+            })
+        }
         Err(WorkflowRunError::Start(error)) => Err(CliError::usage(error)),
-        Err(error) => Err(CliError::failure(error)),
+        Err(WorkflowRunError::Ended { run_id, why }) => {
+            Err(CliError::failure(why).hint(again(&run_id)))
+        }
     }
 }
 
 fn say(event: &Event) {
     match event {
         Event::Notice { text, .. } => notice(text),
+        Event::Task(TaskNotice::Started { task_id, extra, .. })
+            if extra
+                .get("subagent_type")
+                .is_some_and(|it| it == "workflow") =>
+        {
+            notice(&format!("run {task_id}"));
+        }
         Event::Task(TaskNotice::Finished { summary, .. }) => notice(summary),
         _ => {}
     }

@@ -187,6 +187,24 @@ fn hooks_see_a_compaction() {
 }
 
 #[test]
+fn what_a_summary_costs_is_in_the_result_and_stays_with_the_session() {
+    let server = server([Reply::text("One."), Reply::text("A summary.").forever()]);
+    let home = TestHome::with_server(&server);
+    let cost = |prompt: &str, more: &[&str]| {
+        let usual = ["-p", prompt, "--output-format", "json"];
+        let output = home.run([&usual[..], more].concat(), "");
+        assert_eq!(output.code(), Some(0), "{output:#?}");
+        let result: Value = serde_json::from_str(&output.stdout).unwrap();
+        result["total_cost_usd"].as_f64().unwrap()
+    };
+    let before = cost("first", &[]);
+    let compacted = cost("/compact", &["--continue"]);
+    assert!(before > 0.0 && compacted > before, "{before} {compacted}");
+    let later = cost("/cost", &["--continue"]);
+    assert!((later - compacted).abs() < 1e-9, "{later} {compacted}");
+}
+
+#[test]
 fn the_servers_of_claude_desktop_are_imported() {
     let home = TestHome::new();
     let none = home.run(["mcp", "add-from-claude-desktop"], "");

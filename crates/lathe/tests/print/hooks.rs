@@ -317,6 +317,97 @@ fn hooks_are_told_the_prompt_the_effort_and_what_an_event_is_about() {
     server.finish();
 }
 
+#[test]
+fn the_hooks_of_an_agent_know_the_prompt_of_the_session_and_the_effort_of_the_agent() {
+    let server = server([
+        Reply::tool_use(
+            "Agent",
+            json!({"description": "look", "prompt": "Look.", "subagent_type": "scout", "run_in_background": false}),
+        ),
+        Reply::tool_use("Bash", json!({"command": "echo from the agent"})),
+        Reply::text("looked"),
+        Reply::text("done"),
+    ]);
+    let home = TestHome::with_server(&server);
+    keeps_inputs(
+        &home,
+        &[
+            "UserPromptSubmit",
+            "PreToolUse",
+            "PostToolUse",
+            "SubagentStop",
+        ],
+    );
+    home.write(
+        ".lathe/agents/scout.md",
+        "---\nname: scout\ndescription: looks around\neffort: low\n---\nYou look around.\n",
+    );
+    let output = home.run(
+        ["-p", "go", "--effort", "medium", "--allowedTools", "Bash"],
+        "",
+    );
+    assert_eq!(output.stdout, "done\n", "{output:#?}");
+    let inputs = inputs(&home);
+    let told = |event: &str, tool: &str| {
+        let found = inputs.iter().find(|input| {
+            input["hook_event_name"] == event && (tool.is_empty() || input["tool_name"] == tool)
+        });
+        found.unwrap_or_else(|| panic!("{event} {tool} is missing: {inputs:#?}"))
+    };
+    let prompt = &told("UserPromptSubmit", "")["prompt_id"];
+    assert!(prompt.is_string());
+    for (event, tool, effort) in [
+        ("PreToolUse", "Agent", "medium"),
+        ("PreToolUse", "Bash", "low"),
+        ("PostToolUse", "Bash", "low"),
+        ("SubagentStop", "", "low"),
+        ("PostToolUse", "Agent", "medium"),
+    ] {
+        let input = told(event, tool);
+        assert_eq!(&input["prompt_id"], prompt, "{event} {tool}");
+        assert_eq!(input["effort"]["level"], effort, "{event} {tool}");
+    }
+    let answer = &told("PostToolUse", "Agent")["tool_response"];
+    assert!(answer["resolvedModel"].is_string(), "{answer}");
+    assert!(
+        answer["usage"]["output_tokens"].as_u64().unwrap() > 0,
+        "{answer}"
+    );
+    server.finish();
+}
+
+#[test]
+fn hooks_hear_once_of_a_worktree_that_is_entered_and_left() {
+    let server = server([
+        Reply::tool_use("EnterWorktree", json!({"name": "fix"})),
+        Reply::tool_use("ExitWorktree", json!({"action": "remove"})),
+        Reply::text("done"),
+    ]);
+    let home = TestHome::with_server(&server);
+    home.write("file", "content");
+    home.git_init();
+    assert_eq!(home.run(["trust", "add"], "").code(), Some(0));
+    keeps_inputs(&home, &["CwdChanged"]);
+    let allowed = ["-p", "go", "--allowedTools", "EnterWorktree,ExitWorktree"];
+    let output = home.run(allowed, "");
+    assert_eq!(output.stdout, "done\n", "{output:#?}");
+    let project = home.project().display().to_string();
+    let tree = home.project().join(".lathe/worktrees/fix");
+    let tree = tree.display().to_string();
+    let moves: Vec<_> = inputs(&home)
+        .iter()
+        .map(|input| ["old_cwd", "new_cwd"].map(|field| input[field].as_str().unwrap().to_owned()))
+        .collect();
+    assert_eq!(
+        moves,
+        [
+            [project.clone(), tree.clone()],
+            [tree.clone(), project.clone()]
+        ]
+    );
+    server.finish();
+}
+
 /// A `PermissionRequest` hook that approves everything, with what it sends along.
 fn approving(home: &TestHome, extra: &str, permissions: &Value) {
     let answer = format!(

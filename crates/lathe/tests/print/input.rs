@@ -17,13 +17,9 @@ fn shell(home: &TestHome, script: &str, arguments: &[&str]) -> Running {
     Running::start(command)
 }
 
+/// Waits until the program says that it waits.
 #[cfg(target_os = "linux")]
-#[test]
-fn piped_input_counts_however_late_it_comes() {
-    let server = server([Reply::text("seen")]);
-    let home = TestHome::with_server(&server);
-    let script = r#"(until [ -e go ]; do sleep 0.05; done; echo "the late diff") | "$@""#;
-    let mut running = shell(&home, script, &["-p", "review this"]);
+fn await_the_wait(running: &mut Running) {
     while !running
         .stderr_so_far()
         .contains("waiting for the end of standard input")
@@ -34,6 +30,16 @@ fn piped_input_counts_however_late_it_comes() {
             running.stderr_so_far()
         );
     }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn piped_input_counts_however_late_it_comes() {
+    let server = server([Reply::text("seen")]);
+    let home = TestHome::with_server(&server);
+    let script = r#"(until [ -e go ]; do sleep 0.05; done; echo "the late diff") | "$@""#;
+    let mut running = shell(&home, script, &["-p", "review this"]);
+    await_the_wait(&mut running);
     home.write("go", "");
     let output = running.finish();
     assert_eq!(output.code(), Some(0), "{output:#?}");
@@ -56,6 +62,25 @@ fn an_idle_pipe_of_the_caller_is_named_and_does_not_hang() {
     let output = running.finish();
     assert_eq!(output.code(), Some(0), "{output:#?}");
     assert_eq!(output.stdout, "hello\n");
+    assert!(
+        output.stderr.contains("no data on standard input"),
+        "{output:#?}"
+    );
+    server.finish();
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_pipe_whose_writer_went_without_a_word_does_not_hang() {
+    let server = server([Reply::text("hello")]);
+    let home = TestHome::with_server(&server);
+    // The shell itself keeps the pipe open to the end.
+    let script = r#"mkfifo pipe; exec 3<>pipe; (until [ -e go ]; do sleep 0.05; done) >pipe & "$@" <pipe 3>&-"#;
+    let mut running = shell(&home, script, &["-p", "hi"]);
+    await_the_wait(&mut running);
+    home.write("go", "");
+    let output = running.finish();
+    assert_eq!(output.stdout, "hello\n", "{output:#?}");
     assert!(
         output.stderr.contains("no data on standard input"),
         "{output:#?}"

@@ -370,6 +370,10 @@ fn sessions_go_on_fork_and_are_found_by_id() {
     assert!(shown.stdout.contains("first"), "{}", shown.stdout);
     let exported = home.run(["sessions", "export", id], "");
     assert!(exported.stdout.contains("second") && exported.stdout.contains("two"));
+    // The end of the file's name says how.
+    let exported = home.run(["sessions", "export", id, "-o", "talk.html"], "");
+    assert_eq!(exported.code(), Some(0), "{exported:?}");
+    assert!(home.read("talk.html").starts_with("<!doctype html>"));
     assert_eq!(home.run(["sessions", "delete", id], "").code(), Some(0));
     let gone = home.run(["-p", "x", "--resume", id], "");
     assert_eq!(gone.code(), Some(1));

@@ -24,6 +24,13 @@ const GROUPS: [(&str, &[State]); 5] = [
     ("Done", &[State::Done]),
 ];
 
+/// The place of a job's group.
+pub(super) fn group(entry: &Entry) -> Option<usize> {
+    GROUPS
+        .iter()
+        .position(|(_, states)| states.contains(&entry.state))
+}
+
 /// The board as data.
 #[derive(Debug, Default)]
 struct Board {
@@ -47,11 +54,6 @@ enum Wish {
 
 impl Board {
     fn list(&mut self, mut entries: Vec<Entry>) {
-        let group = |entry: &Entry| {
-            GROUPS
-                .iter()
-                .position(|(_, states)| states.contains(&entry.state))
-        };
         entries.sort_by_key(|entry| (group(entry), std::cmp::Reverse(entry.changed)));
         self.entries = entries;
         let there = |key: &JobKey| self.entries.iter().any(|entry| entry.job.key() == *key);

@@ -71,6 +71,22 @@ async fn write(fleet: &Fleet, key: &JobKey, folder: &Path) -> Result<Vec<&'stati
             files.push(name);
         }
     }
+    let beside = folder.join("subagents");
+    for (name, blob) in &result.beside {
+        // Names of files, whatever the queue says.
+        if Path::new(name)
+            .file_name()
+            .is_none_or(|it| it != name.as_str())
+        {
+            continue;
+        }
+        std::fs::create_dir_all(&beside).or_failure()?;
+        let bytes = fleet.blob(blob).await.or_failure()?;
+        std::fs::write(beside.join(name), bytes).or_failure()?;
+    }
+    if !result.beside.is_empty() {
+        files.push("subagents/");
+    }
     Ok(files)
 }
 

@@ -75,7 +75,7 @@ fn files(hosts: &[String], accounts: &[String]) -> Vec<(String, String)> {
         "lathe-worker.service".to_owned(),
         WORKER_UNIT.replace("@URL@", &url),
     ));
-    files.push(("compose.yaml".to_owned(), compose(hosts, &url)));
+    files.push(("compose.yaml".to_owned(), compose(hosts, accounts, &url)));
     files.push((
         "kubernetes.yaml".to_owned(),
         KUBERNETES.replace(
@@ -86,16 +86,26 @@ fn files(hosts: &[String], accounts: &[String]) -> Vec<(String, String)> {
     files
 }
 
+/// The variables with the passwords of accounts: the first one has the short name.
+fn passwords(accounts: &[String]) -> Vec<String> {
+    let name = |(number, account): (usize, &String)| match number {
+        0 => "NATS_PASSWORD".to_owned(),
+        _ => format!("NATS_PASSWORD_{}", account.to_uppercase().replace('-', "_")),
+    };
+    accounts.iter().enumerate().map(name).collect()
+}
+
 /// The configuration of one server. Passwords come from its environment.
 fn server(host: &str, hosts: &[String], accounts: &[String]) -> String {
     let mut text = format!(
         "server_name: {host}\nlisten: 0.0.0.0:4222\nhttp: 127.0.0.1:8222\nmax_payload: 1MB\n\njetstream {{\n  store_dir: /var/lib/nats\n  \
          # Acknowledged writes are on the disk: without it, a power failure of all servers loses the last ones.\n  \
-         sync_interval: always\n}}\n\naccounts {{\n  SYS {{ users: [ {{ user: admin, password: $NATS_ADMIN_PASSWORD }} ] }}\n"
+         sync_interval: always\n}}\n\n\
+         # Passwords are letters and digits that begin with a letter: the server reads variables as configuration.\naccounts {{\n  SYS {{ users: [ {{ user: admin, password: $NATS_ADMIN_PASSWORD }} ] }}\n"
     );
-    for account in accounts {
+    for (account, variable) in accounts.iter().zip(passwords(accounts)) {
         text.push_str(&format!(
-            "  {account} {{\n    jetstream: enabled\n    users: [ {{ user: {account}, password: $NATS_PASSWORD }} ]\n  }}\n"
+            "  {account} {{\n    jetstream: enabled\n    users: [ {{ user: {account}, password: ${variable} }} ]\n  }}\n"
         ));
     }
     text.push_str("}\nsystem_account: SYS\n");
@@ -112,11 +122,12 @@ fn server(host: &str, hosts: &[String], accounts: &[String]) -> String {
     text
 }
 
-fn compose(hosts: &[String], url: &str) -> String {
+fn compose(hosts: &[String], accounts: &[String], url: &str) -> String {
     let mut text = "services:\n".to_owned();
+    let passwords = passwords(accounts).join(", ");
     for host in hosts {
         text.push_str(&format!(
-            "  {host}:\n    image: nats:2.12\n    command: [\"-c\", \"/etc/nats/nats.conf\"]\n    environment: [NATS_PASSWORD, NATS_ADMIN_PASSWORD]\n    \
+            "  {host}:\n    image: nats:2.12\n    command: [\"-c\", \"/etc/nats/nats.conf\"]\n    environment: [{passwords}, NATS_ADMIN_PASSWORD]\n    \
              volumes:\n      - ./{host}.conf:/etc/nats/nats.conf:ro\n      - {host}:/var/lib/nats\n    restart: unless-stopped\n"
         ));
     }
@@ -195,6 +206,7 @@ spec:
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn a_cluster_knows_its_members_and_nothing_holds_a_password() {
@@ -212,5 +224,31 @@ mod tests {
         assert!(text("compose.yaml").contains("- ./c.conf:/etc/nats/nats.conf:ro"));
         let single = super::files(&hosts[..1], &["ada".to_owned()]);
         assert!(!single[0].1.contains("cluster"));
+    }
+
+    #[test]
+    fn files_for_workers_are_yaml_and_accounts_have_passwords_of_their_own() {
+        let hosts = ["a", "b", "c"].map(str::to_owned);
+        let files = files(&hosts, &["ada".to_owned(), "team-b".to_owned()]);
+        let text = |name: &str| &files.iter().find(|file| file.0 == name).unwrap().1;
+        let yaml =
+            |name: &str| -> serde_json::Value { serde_saphyr::from_str(text(name)).unwrap() };
+        let compose = yaml("compose.yaml");
+        let variables = json!([
+            "NATS_PASSWORD",
+            "NATS_PASSWORD_TEAM_B",
+            "NATS_ADMIN_PASSWORD"
+        ]);
+        assert_eq!(compose["services"]["b"]["environment"], variables);
+        let url = "nats://ada:${NATS_PASSWORD}@a:4222,nats://ada:${NATS_PASSWORD}@b:4222,nats://ada:${NATS_PASSWORD}@c:4222";
+        let command = &compose["services"]["worker"]["command"];
+        assert_eq!(command.as_array().unwrap().last(), Some(&json!(url)));
+        let pod = &yaml("kubernetes.yaml")["spec"]["template"]["spec"];
+        let command = &pod["containers"][0]["command"];
+        assert_eq!(
+            command[6],
+            json!(url.replace("${NATS_PASSWORD}", "$(NATS_PASSWORD)"))
+        );
+        assert!(text("a.conf").contains("user: team-b, password: $NATS_PASSWORD_TEAM_B"));
     }
 }

@@ -63,6 +63,9 @@ fn words(record: &LogRecord) -> String {
             hosts::words(&value)
         }
         // The line of the transcript has the call too.
-        LogRecord::Call { .. } | LogRecord::Blob { .. } => String::new(),
+        LogRecord::Call { .. }
+        | LogRecord::Blob { .. }
+        | LogRecord::Beside { .. }
+        | LogRecord::Whole { .. } => String::new(),
     }
 }

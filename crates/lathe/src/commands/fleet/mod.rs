@@ -1,5 +1,6 @@
 //! `lathe fleet`: agents as jobs, on this machine or on many.
 
+pub(crate) mod agents;
 mod answer;
 mod attach;
 mod board;
@@ -10,6 +11,7 @@ mod fetch;
 mod init;
 mod logs;
 mod ls;
+pub(crate) mod page;
 mod retry;
 mod show;
 mod submit;
@@ -21,6 +23,7 @@ use clap::{Args, Subcommand};
 use lathe_fleet::backend::WorkerInfo;
 use lathe_fleet::job::JobKey;
 use lathe_fleet::{Fleet, Folders};
+use lathe_settings::schema::FleetSettings;
 use lathe_settings::{Environment, Places};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -30,9 +33,12 @@ use std::path::{Path, PathBuf};
 pub(crate) struct FleetArguments {
     #[command(subcommand)]
     command: FleetCommand,
-    /// The NATS servers of the fleet, separated by commas. Without it, the fleet is this machine.
+    /// The NATS servers of the fleet, separated by commas. Without it, the setting `fleet.url`, else this machine.
     #[arg(long, value_name = "URL", global = true)]
     nats: Option<String>,
+    /// Use the queue of this machine, whatever the settings say.
+    #[arg(long, global = true, conflicts_with = "nats")]
+    local: bool,
     /// A file with the credentials of a NATS user.
     #[arg(long, value_name = "FILE", global = true, requires = "nats")]
     nats_credentials: Option<PathBuf>,
@@ -102,8 +108,42 @@ async fn open(places: &Places, arguments: &FleetArguments) -> Result<Fleet, CliE
         let credentials = credentials.map(|file| places.environment.cwd.join(file));
         return servers(url, credentials.as_deref()).await;
     }
+    if arguments.local {
+        return of_this_machine(places);
+    }
+    open_configured(places).await
+}
+
+fn of_this_machine(places: &Places) -> Result<Fleet, CliError> {
     let folders = Folders::open(&places.config_home.join("fleet")).or_failure()?;
     Ok(Fleet::new(folders))
+}
+
+/// The fleet of the settings, else the one of this machine.
+async fn open_configured(places: &Places) -> Result<Fleet, CliError> {
+    if let Some(settings) = configured(places)
+        && let Some(url) = &settings.url
+    {
+        let credentials = settings.credentials.as_deref();
+        let credentials = credentials.map(|file| in_home(places, file));
+        return servers(url, credentials.as_deref()).await.map_err(|error| {
+            error.hint(
+                "the address is the setting `fleet.url`; `--local` uses the queue of this machine",
+            )
+        });
+    }
+    of_this_machine(places)
+}
+
+/// The setting `fleet`, which the files of a folder can't choose.
+fn configured(places: &Places) -> Option<FleetSettings> {
+    let options = super::load_options(places, &[], None);
+    lathe_settings::load(places, &options).settings.fleet
+}
+
+fn in_home(places: &Places, file: &str) -> PathBuf {
+    let home = places.environment.home.clone().unwrap_or_default();
+    home.join(file.strip_prefix("~/").unwrap_or(file))
 }
 
 #[cfg(feature = "fleet")]

@@ -91,12 +91,21 @@ struct RulesArguments {
     /// The model.
     #[arg(long, conflicts_with = "file")]
     model: Option<String>,
+    /// How hard the model should try.
+    #[arg(long, value_name = "LEVEL", conflicts_with = "file")]
+    effort: Option<String>,
+    /// The agent that the conversation runs as. The worker must know it.
+    #[arg(long, value_name = "NAME", conflicts_with = "file")]
+    agent: Option<String>,
     /// The permission mode.
     #[arg(long, value_name = "MODE", value_parser = crate::arguments::values::permission_mode, conflicts_with = "file")]
     permission_mode: Option<PermissionMode>,
     /// A rule for calls that are allowed without asking. Repeatable.
     #[arg(long, value_name = "RULE", conflicts_with = "file")]
     allow: Vec<String>,
+    /// A rule for calls that are asked about; commands in the sandbox are not. Repeatable.
+    #[arg(long, value_name = "RULE", conflicts_with = "file")]
+    ask: Vec<String>,
     /// A rule for calls that are denied. Repeatable.
     #[arg(long, value_name = "RULE", conflicts_with = "file")]
     deny: Vec<String>,
@@ -199,8 +208,11 @@ fn job(places: &Places, arguments: SubmitArguments) -> Result<Job, CliError> {
     job.place.worktree = files.worktree;
     let rules = arguments.rules;
     job.model = rules.model;
+    job.effort = rules.effort;
+    job.agent = rules.agent;
     job.rules.permission_mode = rules.permission_mode;
     job.rules.allow = rules.allow;
+    job.rules.ask = rules.ask;
     job.rules.deny = rules.deny;
     job.rules.sandbox = !rules.no_sandbox;
     job.limits.budget_usd = rules.budget;

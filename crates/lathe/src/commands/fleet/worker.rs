@@ -1,6 +1,6 @@
 //! `lathe fleet worker`.
 
-use super::super::{print, teleport};
+use super::super::{print, stopped_by_signals, teleport};
 use super::refuse_sessions;
 use crate::error::{CliError, Kinded as _, Outcome};
 use clap::Args;
@@ -14,8 +14,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio_util::sync::CancellationToken;
 
 // `lathe fleet worker`.
 #[derive(Debug, Args)]
@@ -71,17 +69,7 @@ struct TimesArguments {
 pub(super) async fn run(places: &Places, fleet: Fleet, arguments: WorkerArguments) -> Outcome {
     refuse_sessions(places, &fleet).await?;
     let options = options(places, arguments)?;
-    let stop = CancellationToken::new();
-    let asked = stop.clone();
-    let mut end = signal(SignalKind::terminate()).or_failure()?;
-    let mut interrupt = signal(SignalKind::interrupt()).or_failure()?;
-    lathe_spawn::task(async move {
-        tokio::select! {
-            _ = end.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        asked.cancel();
-    });
+    let stop = stopped_by_signals()?;
     print(&format!(
         "{} takes jobs from {}\n",
         options.name,

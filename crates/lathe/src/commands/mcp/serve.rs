@@ -4,7 +4,7 @@
 //! user to ask: a call that needs confirmation is refused, and the refusal names the rule that would allow it.
 
 use super::ServeArguments;
-use crate::commands::places;
+use crate::commands::{places, stopped_by_signals};
 use crate::error::{Kinded as _, Outcome, notice};
 use futures::future::BoxFuture;
 use lathe_engine::{PermissionOptions, SessionOptions, SessionTools, ToolAnswer, ToolOptions};
@@ -16,7 +16,6 @@ use lathe_settings::{Environment, Variable};
 use lathe_tools::ToolDefinition;
 use serde_json::{Value, json};
 use std::sync::Arc;
-use tokio_util::sync::CancellationToken;
 
 /// Instructions for clients.
 const INSTRUCTIONS: &str = "Tools that read, search and change files and run commands in one folder. They follow the permission rules of that folder; a refusal names the rule that would allow the call.";
@@ -119,8 +118,7 @@ pub(super) async fn run(environment: Environment, arguments: ServeArguments) -> 
             }
         }
     });
-    let cancel = CancellationToken::new();
-    stop_on_signals(cancel.clone());
+    let cancel = stopped_by_signals()?;
     let identity = Identity {
         name: "lathe".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -150,21 +148,4 @@ pub(super) async fn run(environment: Environment, arguments: ServeArguments) -> 
     telling.abort();
     outcome.or_failure()?;
     Ok(Exit::Success)
-}
-
-fn stop_on_signals(cancel: CancellationToken) {
-    use tokio::signal::unix::{SignalKind, signal};
-    lathe_spawn::task(async move {
-        let (Ok(mut interrupt), Ok(mut terminate)) = (
-            signal(SignalKind::interrupt()),
-            signal(SignalKind::terminate()),
-        ) else {
-            return;
-        };
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-        cancel.cancel();
-    });
 }
