@@ -65,6 +65,9 @@ fn main() {
 fn open(paper: &Paper, scenario: Scenario) -> (BlockingServer, TestHome, Terminal) {
     let server = BlockingServer::start(scenario).unwrap();
     let home = TestHome::with_server(&server).variable("COLORTERM", "truecolor");
+    // The folder is then called the same in every picture.
+    let user = home.root().display().to_string();
+    let home = home.variable("HOME", user);
     home.write(
         "src/greeting.rs",
         "//! Says hello.\n\n/// A greeting for somebody.\npub fn greeting(name: &str) -> String {\n    format!(\"Hello {name}\")\n}\n",

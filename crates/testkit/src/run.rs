@@ -124,7 +124,7 @@ impl Capture {
     }
 }
 
-/// A program that runs, in a process group of its own. Dropping it kills the group.
+/// A program that runs, in a process group of its own. Dropping it kills the group and waits for the program's end.
 #[derive(Debug)]
 pub struct Running {
     pid: u32,
@@ -295,6 +295,8 @@ impl Drop for Running {
         // After the leader has been waited for, its group id could belong to someone else.
         if !self.ended_within(Duration::ZERO) {
             let _ = killpg(self.raw_pid(), Signal::SIGKILL);
+            // Until it is gone it holds its locks: the next program would find its session open elsewhere.
+            self.ended_within(HANG_LIMIT);
         }
     }
 }

@@ -6,7 +6,7 @@
     reason = "tests assert by panicking"
 )]
 
-use lathe_scripted::{BlockingServer, RecordedRequest, Reply, Scenario};
+use lathe_scripted::{BlockingServer, Position, RecordedRequest, Reply, Scenario};
 use lathe_testkit::browser::Browser;
 use lathe_testkit::{HANG_LIMIT, Running, TestHome, processes};
 use nix::sys::signal::{Signal, kill};
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// A home with a server and sessions that end with the test.
 struct Stage {
     home: TestHome,
-    _server: BlockingServer,
+    server: BlockingServer,
 }
 
 impl Drop for Stage {
@@ -28,9 +28,26 @@ impl Drop for Stage {
     }
 }
 
+const FLOW: &str = "export const meta = { name: 'flow', description: 'two steps' }
+phase('Look')
+await agent('flow part one', { label: 'first look' })
+phase('Judge')
+return await agent('flow part two', { label: 'the judge' })
+";
+
 /// A model that does what the prompt says.
 fn respond(request: &RecordedRequest) -> Reply {
     let said = request.last_user_text();
+    let first = request.messages()[0].to_string();
+    if first.contains("flow part one") {
+        return Reply::text("looked");
+    }
+    if first.contains("flow part two") {
+        return Reply::text("judged").gate(Position::Start, "judging");
+    }
+    if said.contains("run a flow") && request.last_results().is_empty() {
+        return Reply::tool_use("Workflow", json!({"script": FLOW}));
+    }
     if !request.last_results().is_empty() {
         return Reply::text(format!("The result was: {}", request.last_tool_result()));
     }
@@ -52,15 +69,13 @@ impl Stage {
         let server = BlockingServer::start(Scenario::new().responder(respond)).unwrap();
         let home = TestHome::with_server(&server)
             .variable("TERM", "xterm-256color")
+            .variable("ENABLE_TOOL_SEARCH", "0")
             .variable("LATHE_PROMPT_SUGGESTIONS", "0")
             .variable("LATHE_SESSION_TITLES", "0")
             .variable("LATHE_MEMORY_EXTRACTION", "off");
         let begun = home.run(["--bg", "begin", "--allowedTools", "Bash(sleep:*)"], "");
         assert_eq!(begun.code(), Some(0), "{begun:?}");
-        Self {
-            home,
-            _server: server,
-        }
+        Self { home, server }
     }
 
     fn serve(&self, port: u16) -> (Running, String) {
@@ -104,6 +119,35 @@ fn click(browser: &Browser, selector: &str) {
         "document.querySelector({}).click()",
         json!(selector)
     ));
+}
+
+#[test]
+fn the_jobs_of_the_fleet_are_seen_and_answered_on_the_page() {
+    let stage = Stage::new();
+    let (_serving, _) = stage.serve(0);
+    let home = &stage.home;
+    let words = [
+        "fleet",
+        "submit",
+        "--id",
+        "ask-me",
+        "--no-sandbox",
+        "make a file",
+    ];
+    assert_eq!(home.run(words, "").code(), Some(0));
+    let _worker = home.spawn(["fleet", "worker", "--allow-no-sandbox"]);
+    let browser = Browser::start();
+    browser.open(&stage.link());
+    browser.wait("document.querySelector('#sessions button')");
+    click(&browser, "#jobs");
+    browser.wait_text("1 jobs · 1 workers");
+    browser.wait("document.querySelector('#fleet-jobs [data-id=ask-me] .yes')");
+    assert!(!stage.has("made"));
+    click(&browser, "#fleet-jobs [data-id=ask-me] .yes");
+    browser.wait("document.querySelector('#fleet-jobs [data-id=ask-me] .badge.done')");
+    assert!(stage.has("made"));
+    let shown = home.run(["fleet", "logs", "ask-me"], "").stdout;
+    assert!(shown.contains("allowed by browser"), "{shown}");
 }
 
 #[test]
@@ -154,7 +198,21 @@ fn a_real_session_is_used_from_the_page() {
     browser.type_prompt("read what I attached");
     browser.wait_text("_notes.txt");
     state(&browser, "idle");
+    workflow_is_a_tree(&stage, &browser);
     restarted(&stage, &browser, serving, &address);
+}
+
+/// A run of a workflow is shown by phase and agent while it works.
+fn workflow_is_a_tree(stage: &Stage, browser: &Browser) {
+    browser.type_prompt("run a flow");
+    browser.wait("document.querySelector('.question .yes')");
+    click(browser, ".question .yes");
+    browser.wait("[...document.querySelectorAll('#agents .phase')].map(it => it.textContent).join() === 'Look,Judge'");
+    browser.wait("[...document.querySelectorAll('#agents ul ul .task.completed')].some(it => it.textContent.includes('first look'))");
+    browser.wait("[...document.querySelectorAll('#agents ul ul .task.running')].some(it => it.textContent.includes('the judge'))");
+    stage.server.gate("judging").release();
+    browser.wait("document.getElementById('agents').hidden");
+    state(browser, "idle");
 }
 
 /// A server that was killed: the page comes back by itself, and nothing is lost or doubled.

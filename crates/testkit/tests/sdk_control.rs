@@ -144,6 +144,7 @@ fn a_question_about_another_folder_names_the_path_and_its_answer_opens_the_folde
         (&request["tool_name"], &request["blocked_path"]),
         (&json!("Write"), &json!(folder.join("a")))
     );
+    assert_eq!(request["decision_reason_type"], "workingDir");
     assert!(
         request["tool_use_id"].is_string() && request["decision_reason"].is_string(),
         "{request}"

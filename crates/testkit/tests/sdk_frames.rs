@@ -248,7 +248,13 @@ fn questions_of_a_host_about_a_session_are_answered() {
         (&file["contents"], &file["truncated"]),
         (&json!("con"), &json!(true))
     );
-    assert!(ask(json!({"subtype": "list_models"}))["models"].is_array());
+    let models = ask(json!({"subtype": "list_models"}))["models"].clone();
+    let mut all = models.as_array().unwrap().iter();
+    let opus = all.find(|model| model["value"] == "opus").unwrap();
+    let id = opus["resolvedModel"].as_str().unwrap();
+    assert!(id.starts_with("claude-opus-"), "{opus}");
+    assert_eq!(opus["supportsEffort"], true, "{opus}");
+    assert_eq!(opus["supportedEffortLevels"][0], "low", "{opus}");
     assert!(ask(json!({"subtype": "get_binary_version"}))["version"].is_string());
     ask(json!({"subtype": "rename_session", "title": "A title"}));
     ask(

@@ -14,6 +14,7 @@
     reason = "a program for the maintainer: it prints, and stops where something is wrong"
 )]
 
+mod attached;
 mod editor;
 mod extensions;
 mod instructions;
@@ -298,6 +299,9 @@ fn main() -> ExitCode {
     }
     if wants("terminal") {
         terminal::rows();
+    }
+    if wants("attached") {
+        attached::rows();
     }
     let mut code = ExitCode::SUCCESS;
     if chosen.iter().any(|name| name == "baseline") {

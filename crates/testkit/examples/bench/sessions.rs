@@ -29,6 +29,8 @@ struct Arrival {
     /// The part of it that is not the kernel's, in ticks of the kernel's clock.
     user: u64,
     bytes: u64,
+    /// The part of the memory that is no file's: the kernel takes pages of the program away and brings them back.
+    anonymous: u64,
 }
 
 #[derive(Debug, Default)]
@@ -45,11 +47,12 @@ fn user_ticks(pid: u32) -> u64 {
     ticks.and_then(|ticks| ticks.parse().ok()).unwrap_or(0)
 }
 
-fn resident(pid: u32) -> u64 {
+/// Memory by its name in the kernel's table.
+fn memory(pid: u32, name: &str) -> u64 {
     std::fs::read_to_string(format!("/proc/{pid}/status"))
         .unwrap_or_default()
         .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .find_map(|line| line.strip_prefix(name))
         .and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok())
         .map_or(0, |kilobytes| kilobytes * 1024)
 }
@@ -71,7 +74,8 @@ fn serve(
                 at: Instant::now(),
                 own: processor_time(pid),
                 user: user_ticks(pid),
-                bytes: resident(pid),
+                bytes: memory(pid, "VmRSS:"),
+                anonymous: memory(pid, "RssAnon:"),
             });
             if arrivals.len() > turns {
                 Reply::text("done")
@@ -146,11 +150,12 @@ fn turns() {
         ),
         "",
     );
-    let slope = arrivals[5_000].bytes.saturating_sub(arrivals[100].bytes) / 4_900;
+    let (early, late) = (arrivals[100].anonymous, arrivals[5_000].anonymous);
+    let slope = late.saturating_sub(early) / 4_900;
     row(
         "memory that a turn adds, requests of all turns",
         &format!("{slope} bytes"),
-        "",
+        "≤ 1,024 bytes",
     );
     for step in 1..=100 {
         let turn = step * TURNS[TURNS.len() - 1] / 100;

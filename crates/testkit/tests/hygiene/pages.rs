@@ -103,6 +103,21 @@ fn the_book_has_every_page() {
 }
 
 #[test]
+fn the_readme_names_every_page_of_the_book() {
+    let root = workspace_root();
+    let [summary, readme] = ["docs/SUMMARY.md", "README.md"]
+        .map(|page| std::fs::read_to_string(root.join(page)).unwrap());
+    let listed: BTreeSet<&str> = readme.lines().flat_map(targets).collect();
+    let missing: Vec<&str> = summary
+        .lines()
+        .filter(|line| line.starts_with("- "))
+        .flat_map(targets)
+        .filter(|page| !listed.contains(format!("docs/{page}").as_str()))
+        .collect();
+    assert!(missing.is_empty(), "not in README.md: {missing:?}");
+}
+
+#[test]
 fn the_map_has_every_crate() {
     let page = std::fs::read_to_string(workspace_root().join("ARCHITECTURE.md")).unwrap();
     let missing: Vec<String> = crate::sources::crates()

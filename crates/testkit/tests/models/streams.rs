@@ -195,6 +195,8 @@ fn an_error_in_a_stream_that_began_well_is_an_error() {
         "data: {\"error\": \"overloaded\"}\n\n".to_owned(),
         "event: error\ndata: {\"message\": \"broken pipe\"}\n\n".to_owned(),
         "event: error\ndata: plain words\n\n".to_owned(),
+        "data: {\"object\": \"error\", \"message\": \"engine is gone\", \"code\": 500}\n\n"
+            .to_owned(),
     ] {
         let peer = answers(vec![
             PeerReply::events(format!("data: {said}\n\n{error}")),
@@ -203,6 +205,55 @@ fn an_error_in_a_stream_that_began_well_is_an_error() {
         let home = home(&house("openai-chat", &format!("{}/v1", peer.url())));
         let result = result(&home, "house/m", &[]);
         assert_eq!(result["result"], "well", "{error}");
+    }
+}
+
+#[test]
+fn a_success_whose_body_is_an_error_shows_its_words_on_every_kind() {
+    for (kind, base, body) in [
+        (
+            "openai-chat",
+            "/v1",
+            json!({"object": "error", "message": "no such engine", "code": 400}),
+        ),
+        ("openai-chat", "/v1", json!({"detail": "no such engine"})),
+        (
+            "openai",
+            "/v1",
+            json!({"status": "failed", "error": {"code": "invalid_prompt", "message": "no such engine"}}),
+        ),
+        (
+            "gemini",
+            "/v1beta",
+            json!([{"error": {"code": 400, "message": "no such engine"}}]),
+        ),
+        (
+            "anthropic",
+            "",
+            json!({"type": "error", "error": {"type": "invalid_request_error", "message": "no such engine"}}),
+        ),
+    ] {
+        let peer = answers(vec![PeerReply::json(&body)]);
+        let home = home(&house(kind, &format!("{}{base}", peer.url())));
+        let output = ask(&home, "house/m", &[]);
+        assert_eq!(output.code(), Some(1), "{kind}: {output:#?}");
+        assert!(
+            output.stdout.contains("no such engine"),
+            "{kind}: {output:#?}"
+        );
+    }
+}
+
+#[test]
+fn half_a_character_in_a_piece_does_not_lose_the_answer() {
+    for half in [&b"\\ud83d"[..], b"\xf0\x9f"] {
+        let mut body = b"data: {\"choices\":[{\"delta\":{\"content\":\"hel".to_vec();
+        body.extend_from_slice(half);
+        body.extend_from_slice(b"lo\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n");
+        let peer = answers(vec![PeerReply::new(200, "text/event-stream", body)]);
+        let home = home(&house("openai-chat", &format!("{}/v1", peer.url())));
+        let result = result(&home, "house/m", &[]);
+        assert_eq!(result["result"], "hel\u{fffd}lo", "{half:?}");
     }
 }
 
@@ -223,6 +274,28 @@ fn a_stream_that_is_cut_in_the_middle_of_a_call_is_asked_for_again() {
     let result = result(&home, "house/m", &["--allowedTools", "Bash(echo:*)"]);
     assert_eq!(result["result"], "done");
     assert_eq!(results(&asked(&peer)[2]), ["whole"]);
+}
+
+#[test]
+fn a_stream_that_is_cut_in_the_middle_of_a_line_is_asked_for_again() {
+    let said = chunk(&json!({"content": "hel"}), None);
+    for cut in ["da", "data:", "data: {\"choices\": [{\"del"] {
+        let peer = answers(vec![
+            PeerReply::events(format!("data: {said}\n\n{cut}")),
+            says("hello"),
+        ]);
+        let home = home(&house("openai-chat", &format!("{}/v1", peer.url())));
+        let result = result(&home, "house/m", &[]);
+        assert_eq!(result["result"], "hello", "{cut}");
+    }
+    // The answer was complete, and only its end mark was cut.
+    let whole = chunk(&json!({"content": "hello"}), Some("stop"));
+    let peer = answers(vec![PeerReply::events(format!(
+        "data: {whole}\n\ndata: [DO"
+    ))]);
+    let home = home(&house("openai-chat", &format!("{}/v1", peer.url())));
+    assert_eq!(result(&home, "house/m", &[])["result"], "hello");
+    assert_eq!(asked(&peer).len(), 1);
 }
 
 #[test]
@@ -329,7 +402,7 @@ fn gemini_streams_come_through_with_signatures_on_their_parts() {
         + &event(
             json!([
                 {"functionCall": {"name": "Bash", "args": {"command": "echo one"}}, "thoughtSignature": "c2ln"},
-                {"functionCall": {"name": "Bash", "args": {"command": "echo two"}}}]),
+                {"functionCall": {"name": "Bash", "args": "{\"command\": \"echo two\"}"}}]),
             json!("STOP"),
         );
     let second = event(json!([{"text": "done"}]), Value::Null)

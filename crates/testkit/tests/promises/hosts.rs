@@ -333,3 +333,102 @@ fn a_call_of_a_tool_that_was_not_loaded_is_told_how_to_load_it() {
     let hint = "load it first with ToolSearch, query \\\"select:NotebookEdit\\\"";
     assert!(told.contains(hint), "{told}");
 }
+
+#[test]
+fn what_tools_give_to_programs_has_the_fields_that_hosts_declare() {
+    let server = lathe_testkit::server([
+        Reply::tool_use("Read", json!({"file_path": "a.ipynb"})),
+        Reply::tool_use(
+            "NotebookEdit",
+            json!({"notebook_path": "a.ipynb", "cell_id": "one", "new_source": "2"}),
+        ),
+        Reply::tool_use("Write", json!({"file_path": "new.txt", "content": "x\n"})),
+        Reply::tool_use(
+            "CronCreate",
+            json!({"cron": "0 9 * * 1", "prompt": "look", "recurring": true, "durable": true}),
+        ),
+        Reply::text("done"),
+    ]);
+    let home = TestHome::with_server(&server);
+    let notebook = json!({
+        "cells": [{"cell_type": "code", "id": "one", "metadata": {}, "source": ["1"],
+            "outputs": [], "execution_count": 3}],
+        "metadata": {"language_info": {"name": "julia"}}, "nbformat": 4, "nbformat_minor": 5,
+    });
+    home.write("a.ipynb", notebook.to_string());
+    assert_eq!(home.run(["trust", "add"], "").code(), Some(0));
+    let usual = [
+        "-p",
+        "go",
+        "--output-format",
+        "stream-json",
+        "--verbose",
+        "--allowedTools",
+        "NotebookEdit,Write,CronCreate",
+    ];
+    let output = home.run(usual, "");
+    let frames = output.frames();
+    let outputs: Vec<&Value> = frames
+        .iter()
+        .filter(|frame| frame["type"] == "user")
+        .map(|frame| &frame["tool_use_result"])
+        .collect();
+    let [read, edit, write, cron] = outputs[..] else {
+        panic!("{output:#?}");
+    };
+    let cell = &read["file"]["cells"][0];
+    assert_eq!(
+        cell,
+        &json!({"cellType": "code", "cell_id": "one", "source": "1", "language": "julia", "execution_count": 3})
+    );
+    assert_eq!(edit["cell_type"], "code");
+    assert_eq!(edit["language"], "julia");
+    assert_eq!(edit["old_source"], "1");
+    assert_eq!(edit["original_file"], notebook.to_string());
+    assert_eq!(edit["updated_file"], home.read("a.ipynb"));
+    assert_eq!(write["userModified"], false);
+    assert!(cron["nextFireAt"].as_i64().is_some(), "{cron}");
+    let words = cron["humanSchedule"].as_str().unwrap();
+    assert!(words.starts_with("0 9 * * 1, next Mon "), "{words}");
+}
+
+#[test]
+fn a_notification_hook_runs_to_its_end_however_soon_the_question_is_answered() {
+    let server = lathe_testkit::server([
+        Reply::tool_use("Write", json!({"file_path": "new.txt", "content": "x\n"})),
+        Reply::text("done"),
+    ]);
+    let home = TestHome::with_server(&server);
+    let gate = home.project().join("gate");
+    let told = home.project().join("told");
+    let command = format!(
+        "until [ -e '{}' ]; do sleep 0.02; done; echo told > '{}'",
+        gate.display(),
+        told.display()
+    );
+    let hook = json!([{"hooks": [{"type": "command", "command": command}]}]);
+    let settings = json!({"hooks": {"Notification": hook}});
+    home.write(home.config().join("settings.json"), settings.to_string());
+    let flags = ["--permission-prompt-tool", "stdio", "--include-hook-events"];
+    let mut session = StreamJson::start(&home, flags);
+    session.prompt("go");
+    // The hook starts and the question is asked at the same time.
+    let (mut question, mut started) = (Value::Null, false);
+    session.wait_for(|frame| {
+        started |= frame["subtype"] == "hook_started";
+        if frame["request"]["subtype"] == "can_use_tool" {
+            question = frame.clone();
+        }
+        started && !question.is_null()
+    });
+    let allow = json!({"behavior": "allow", "updatedInput": question["request"]["input"]});
+    session.send(&json!({"type": "control_response", "response": {
+        "subtype": "success", "request_id": question["request_id"], "response": allow,
+    }}));
+    session.wait_for_result();
+    home.write("gate", "");
+    let ended = session.wait_for(|frame| frame["subtype"] == "hook_response");
+    assert_eq!(ended["outcome"], "success", "{ended}");
+    assert_eq!(home.read("told"), "told\n");
+    let _ = session.close();
+}

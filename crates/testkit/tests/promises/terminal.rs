@@ -173,7 +173,7 @@ fn a_switch_of_the_model_that_a_hook_asks_about_is_confirmed() {
     terminal.say("/model haiku");
     terminal.wait_for("it costs more");
     terminal.send("\x1b[B\r");
-    terminal.wait_for("the model stays as it was");
+    terminal.wait_for("The model stays as it was");
     terminal.say("/model haiku");
     terminal.wait_for("Switch to haiku?");
     terminal.send("\r");

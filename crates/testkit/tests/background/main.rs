@@ -1,5 +1,5 @@
 //! Sessions beyond one terminal, on the real binary: leaving, attaching, several terminals, closed terminals, kills, and
-//! a model that tries to answer its own questions.
+//! a model that tries to answer its own questions; [`doors`] has the ways in from elsewhere.
 #![cfg(target_os = "linux")]
 #![allow(
     clippy::unwrap_used,
@@ -7,6 +7,9 @@
     clippy::disallowed_methods,
     reason = "tests assert by panicking"
 )]
+
+mod doors;
+mod kills;
 
 use lathe_protocol::permission::PermissionReply;
 use lathe_scripted::{BlockingServer, Reply};
@@ -475,6 +478,63 @@ fn prompts_survive_kills_of_the_host_and_the_client_once_each() {
     stage.stop(&id);
 }
 
+/// The session says that it has a prompt before its turn comes; then the prompt is on disk.
+#[test]
+fn a_prompt_that_waits_survives_a_kill_of_the_host_and_runs_once() {
+    let stage = Stage::new([gated(), Reply::text("both are done")]);
+    stage.background(&["one", ALLOWED[0], ALLOWED[1]]);
+    let host = stage.wait_activity("gate");
+    runtime().block_on(async {
+        let (client, _) = stage.connect("phone").await;
+        let prompt = WireOp::Prompt {
+            content: "two".into(),
+            uuid: None,
+        };
+        client.request(prompt).await.unwrap();
+    });
+    kill(Pid::from_raw(host.pid), Signal::SIGKILL).unwrap();
+    wait("its end", || stage.folder().hosts().unwrap().is_empty());
+    assert_eq!(stage.prompts(), ["one"]);
+    let session = host.session_id.to_string();
+    let id = stage.background(&["--resume", &session]);
+    stage.wait_activity("both are done");
+    assert_eq!(stage.prompts(), ["one", "two"]);
+    stage.stop(&id);
+    let last = stage.background(&["--resume", &session]);
+    stage.wait_state(HostState::Idle);
+    assert_eq!(stage.prompts(), ["one", "two"], "it waits no more");
+    stage.stop(&last);
+}
+
+#[test]
+fn prompts_that_wait_come_back_into_the_editor_of_a_terminal() {
+    let stage = Stage::new([gated(), Reply::text("both are done")]);
+    let mut terminal = stage.home.terminal(ALLOWED, 100, 30);
+    terminal.wait_for("❯");
+    terminal.say("one");
+    terminal.wait_for("gate");
+    terminal.say("the second of two");
+    wait("the prompt on disk", || {
+        let files = transcript::of_home(&stage.home);
+        let text = std::fs::read_to_string(&files[0]).unwrap();
+        text.lines().any(|line| {
+            line.starts_with(r#"{"type":"waiting-prompts""#) && line.contains("the second of two")
+        })
+    });
+    terminal.signal(Signal::SIGKILL);
+    terminal.ended();
+    let mut again = stage
+        .home
+        .terminal(["--continue", ALLOWED[0], ALLOWED[1]], 100, 30);
+    again.wait_for("1 prompt waited when the session ended");
+    again.wait_for("❯ the second of two");
+    again.send("\r");
+    again.wait_for("both are done");
+    assert_eq!(stage.prompts(), ["one", "the second of two"]);
+    again.say("/exit");
+    assert_eq!(again.ended().code(), Some(0));
+}
+
 /// The transcript's lock, and before the first record the session's id, are the ownership.
 #[test]
 fn a_session_that_runs_is_opened_by_no_other_process() {
@@ -618,7 +678,10 @@ fn sessions_write_to_each_other_once_the_user_agrees() {
     wait("the refusal", || {
         logs(&writer).contains("takes no messages")
     });
-    assert_eq!(info(&deaf).unwrap().state, HostState::Idle);
+    wait("its own turn", || {
+        info(&deaf).unwrap().state == HostState::Idle
+    });
+    assert!(!logs(&deaf).contains("heard from"), "it was not told");
     assert_eq!(stage.home.run(["stop", &deaf, &writer], "").code(), Some(0));
     processes::assert_none_left(&stage.home);
 }
