@@ -33,12 +33,17 @@ fn settings(servers: &Value) -> String {
     json!({"lspServers": servers, "lspDiagnostics": {"waitSeconds": 120}}).to_string()
 }
 
-fn pyright() -> Value {
+/// The folder of the language servers that `scripts/setup-tests` installs.
+fn packages() -> PathBuf {
     let packages = std::env::var_os("LATHE_TEST_PACKAGES").map_or_else(
         || workspace_root().join("target/test-packages"),
         PathBuf::from,
     );
-    let program = packages.join("lsp/node_modules/.bin/pyright-langserver");
+    packages.join("lsp")
+}
+
+fn pyright() -> Value {
+    let program = packages().join("node_modules/.bin/pyright-langserver");
     assert!(
         program.is_file(),
         "{} is not there; run scripts/setup-tests",
@@ -115,6 +120,8 @@ fn pyright_works_in_the_sandbox() {
     let servers: Value = settings(&json!({"pyright": pyright()})).parse().unwrap();
     let mut with_sandbox = servers;
     with_sandbox["sandbox"] = json!({"enabled": true, "failIfUnavailable": true});
+    // The server is seen there even if it was installed below /tmp, which is private.
+    with_sandbox["permissions"] = json!({"additionalDirectories": [packages()]});
     home.write(
         home.config().join("settings.json"),
         with_sandbox.to_string(),

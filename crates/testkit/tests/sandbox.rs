@@ -210,7 +210,9 @@ fn print_mode_has_the_sandbox_only_if_somebody_says_so() {
 fn where_only_a_weak_sandbox_can_be_had_it_is_off_by_default() {
     let home = TestHome::new().sandbox_by_default();
     // In a sandbox no namespaces can be made: Landlock is what is left.
-    let program = home.command([] as [&str; 0]).get_program().to_owned();
+    // The program lies in the project, so that it is seen there even if it was built below /tmp.
+    let program = home.project().join("lathe");
+    std::fs::copy(home.command([] as [&str; 0]).get_program(), &program).unwrap();
     let mut command = home.command(["sandbox", "run", "--"]);
     command.arg(program).args(["sandbox", "status", "--json"]);
     let output = command.output().unwrap();
