@@ -422,6 +422,15 @@ pub struct Initialize {
     /// Folders with plugins.
     #[serde(default)]
     pub plugins: Option<Vec<PluginFolder>>,
+    /// MCP servers by name, as in `--mcp-config`; their keys stay off the command line.
+    #[serde(default)]
+    pub mcp_servers: Option<Map<String, Value>>,
+    /// Settings, as in `--settings`.
+    #[serde(default)]
+    pub settings: Option<Map<String, Value>>,
+    /// Deny rules, as in `--disallowedTools`.
+    #[serde(default)]
+    pub disallowed_tools: Option<Vec<String>>,
 }
 
 /// A system prompt, whole or in parts.

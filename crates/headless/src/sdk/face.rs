@@ -483,7 +483,7 @@ impl<E: Write> Face<E> {
             self.connection.policies.apply(&session);
             self.register(&setup, &session);
         }
-        let has_hooks = setup.has_hooks();
+        let setup = Arc::new(setup);
         let parked = setup.park_manifests(&self.connection.servers, !first);
         if first {
             self.options.frames.forward_subagent_text |= setup.forwards_subagent_text();
@@ -495,12 +495,13 @@ impl<E: Write> Face<E> {
             }
             let hosted = setup.mcp_servers().map(str::to_owned);
             self.options.session.mcp.hosted.extend(hosted);
-            self.connection.setup = Some(Arc::new(setup));
+            self.connection.setup = Some(setup.clone());
         }
         let session = self.session().await?;
-        let setup = self.connection.setup.clone().unwrap_or_default();
-        let mut response = setup.response(&session);
-        if has_hooks {
+        let started = self.connection.setup.clone().unwrap_or_default();
+        let mut response = started.response(&session);
+        setup.answer_applied(&started, &mut response);
+        if setup.has_hooks() {
             response["hooks_applied"] = true.into();
         }
         if let (Some(parked), Some(fields)) = (parked, response.as_object_mut()) {

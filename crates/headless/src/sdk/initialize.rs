@@ -136,6 +136,7 @@ impl Setup {
             let policy = Value::Object(policy.clone()).to_string();
             options.settings.managed.push(policy);
         }
+        self.apply_fields_of_flags(options);
         for (name, config) in self.server_configs() {
             if let Some(limit) = config.get("timeout").and_then(Value::as_u64)
                 && limit >= SHORTEST_CALL_MS
@@ -149,6 +150,48 @@ impl Setup {
         if let Some(aliases) = &self.0.tool_aliases {
             options.tools.aliases.clone_from(aliases);
         }
+    }
+
+    /// Applies what may stand in flags as well, and is sent here to stay off the command line.
+    fn apply_fields_of_flags(&self, options: &mut SessionOptions) {
+        if let Some(servers) = &self.0.mcp_servers {
+            let entries = servers.iter().map(|(name, entry)| {
+                // An entry that is no object is reported like one without a command.
+                let entry = Some(entry).filter(|entry| entry.is_object()).cloned();
+                (name.clone(), entry.unwrap_or_else(|| json!({})))
+            });
+            let servers: Map<String, Value> = entries.collect();
+            let config = json!({"mcpServers": servers}).to_string();
+            options.mcp.configs.push(config);
+        }
+        if let Some(settings) = &self.0.settings {
+            let settings = Value::Object(settings.clone()).to_string();
+            options.settings.flags.push(settings);
+        }
+        let denied = self.0.disallowed_tools.iter().flatten().cloned();
+        options.permissions.deny.extend(denied);
+    }
+
+    /// Tells in the answer whether the session started with the fields that this request has.
+    pub fn answer_applied(&self, started: &Self, response: &mut Value) {
+        let Some(fields) = response.as_object_mut() else {
+            return;
+        };
+        let (sent, first) = (&self.0, &started.0);
+        let mut answer = |field: &str, applied: Option<bool>| {
+            if let Some(applied) = applied {
+                fields.insert(field.to_owned(), applied.into());
+            }
+        };
+        answer(
+            "mcp_servers_applied",
+            equal(&sent.mcp_servers, &first.mcp_servers),
+        );
+        answer("settings_applied", equal(&sent.settings, &first.settings));
+        answer(
+            "disallowed_tools_applied",
+            equal(&sent.disallowed_tools, &first.disallowed_tools),
+        );
     }
 
     /// Whether hook functions were sent.
@@ -223,6 +266,11 @@ impl Setup {
         }
         response
     }
+}
+
+/// Whether a field that was sent is as it was at the start.
+fn equal<T: PartialEq>(sent: &Option<T>, started: &Option<T>) -> Option<bool> {
+    sent.is_some().then(|| sent == started)
 }
 
 /// The commands, in the shape of the protocol.

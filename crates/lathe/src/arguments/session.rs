@@ -181,7 +181,7 @@ pub(crate) struct ModelArguments {
     #[arg(long, value_name = "USD", value_parser = values::positive_dollars, help_heading = "Model")]
     pub(crate) max_budget_usd: Option<f64>,
 
-    /// Go on until this is reached: a condition, or a command after `!`.
+    /// Continue until this is reached: a condition, or a command after `!`.
     #[arg(long, value_name = "CONDITION", help_heading = "Model")]
     pub(crate) goal: Option<String>,
 
@@ -331,6 +331,10 @@ pub(crate) struct ExtensionArguments {
     /// Accepted for compatibility: the host's first request may always carry managed settings.
     #[arg(long, hide = true)]
     pub(crate) managed_settings_in_initialize: bool,
+
+    /// Accepted for compatibility: the host's first request may always carry these fields.
+    #[arg(long, value_name = "NAMES", hide = true)]
+    pub(crate) initialize_fields: Option<String>,
 }
 
 /// Flags about the session's start and its transcript.

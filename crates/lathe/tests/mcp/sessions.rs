@@ -555,3 +555,56 @@ fn a_malicious_server_shadows_nothing_and_steers_nothing() {
     assert!(!output.stderr.contains('\u{1b}') && !output.stdout.contains('\u{1b}'));
     model.finish();
 }
+
+#[test]
+fn a_host_sends_servers_settings_and_deny_rules_in_its_first_request() {
+    let model = model([
+        Reply::tool_use("mcp__local__echo", json!({"text": "hello there"})),
+        Reply::text("It said so."),
+    ]);
+    let home = TestHome::with_server(&model);
+    let flags = [
+        "--await-initialize",
+        "--initialize-fields",
+        "settings,disallowedTools",
+    ];
+    let mut host = lathe_testkit::StreamJson::start(&home, flags);
+    let request = json!({
+        "subtype": "initialize",
+        "mcpServers": {"local": fixture(&[]), "broken": 7},
+        "settings": {"permissions": {"allow": ["mcp__local__echo"]}},
+        "disallowedTools": ["WebFetch"],
+    });
+    let applied = |answer: &Value| {
+        let answer = &answer["response"]["response"];
+        [
+            "mcp_servers_applied",
+            "settings_applied",
+            "disallowed_tools_applied",
+        ]
+        .map(|field| answer[field].clone())
+    };
+    let answer = host.control(&request);
+    assert_eq!(applied(&answer), [true, true, true], "{answer}");
+    control(&mut host, &json!({"subtype": "mcp_status"}));
+    host.prompt("echo");
+    let init = host.wait_for(|frame| frame["subtype"] == "init");
+    let servers = init["mcp_servers"].to_string();
+    assert!(servers.contains("broken"), "{servers}");
+    let tools = init["tools"].to_string();
+    assert!(tools.contains("mcp__local__echo"), "{tools}");
+    assert!(!tools.contains("WebFetch"), "{tools}");
+    host.wait_for_result();
+    assert!(sent(&model, 1).contains("hello there"));
+    // The same again is what the session started with; others are not read any more.
+    assert_eq!(applied(&host.control(&request)), [true, true, true]);
+    let other = json!({
+        "subtype": "initialize", "mcpServers": {}, "settings": {}, "disallowedTools": ["Read"],
+    });
+    assert_eq!(applied(&host.control(&other)), [false, false, false]);
+    let none = applied(&host.control(&json!({"subtype": "initialize"})));
+    assert_eq!(none, [Value::Null, Value::Null, Value::Null]);
+    assert_eq!(host.close().code(), Some(0));
+    model.finish();
+    nothing_left(&home);
+}
