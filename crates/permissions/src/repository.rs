@@ -13,6 +13,7 @@ mod credentials;
 mod index;
 mod obeyed;
 mod objects;
+mod references;
 mod trusted;
 
 pub(crate) use config::program_setting;

@@ -184,6 +184,10 @@ fn every_way_to_read_a_secret_asks() {
     let context = world.context();
     std::fs::write(world.project().join("--files0-from=.env"), "").unwrap();
     let file = git(&world.project(), &["rev-parse", "HEAD~1:.env"]);
+    git(&world.project(), &["tag", "by-tag", &file]);
+    let annotated = ["tag", "-a", "-m", "x", "by-annotated-tag", &file];
+    git(&world.project(), &annotated);
+    git(&world.project(), &["tag", "-a", "-m", "x", "v1"]);
     let table = include_str!("causes/secrets.txt").replace("{OBJECT}", &file);
     let table = table.replace("{SHORT}", &file[..9]);
     none_is(&["allow"], &table, &world, &context);
@@ -191,7 +195,8 @@ fn every_way_to_read_a_secret_asks() {
     all_are(
         "allow",
         &format!(
-            "git show --stat {commit}\ngit show {}\ngit cat-file -p {commit}",
+            "git show --stat {commit}\ngit show {}\ngit cat-file -p {commit}\ngit show v1\ngit diff v1 main\n\
+            git diff v1..main\ngit show main\ngit grep x v1 -- src",
             &commit[..8]
         ),
         &world,

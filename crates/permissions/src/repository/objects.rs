@@ -1,9 +1,10 @@
 //! The kind of an object of a repository: a file as it was at some time, or something else.
 //!
 //! `git show <name>` prints whatever the name stands for. A commit or a tag is an everyday thing to show; a file by the
-//! name of its object can be any file that was ever committed. The object's kind is read from git's own files: loose
-//! objects start with it, and packs keep it outside of the compressed data.
+//! name of its object, or by a reference to it, can be any file that was ever committed. The object's kind is read from
+//! git's own files: loose objects start with it, and packs keep it outside of the compressed data.
 
+use super::references::{is_object, targets};
 use super::{Found, common_folder, find};
 use std::fs::File;
 use std::io::Read;
@@ -15,7 +16,7 @@ use std::path::Path;
 pub(crate) enum ObjectKind {
     /// The contents of a file.
     File,
-    /// A commit, a tag, a list of names, or nothing at all.
+    /// A commit, a list of names, a tag of one, or nothing at all.
     NoFile,
     /// It can't be said.
     Unknown,
@@ -27,7 +28,7 @@ const LONGEST_CHAIN: usize = 4_096;
 const MOST_PACKS: usize = 256;
 
 impl ObjectKind {
-    /// The kind of the object that a name, or the start of one, stands for in the repository of a folder.
+    /// The kind of the object that a name, the start of one or a reference stands for in the repository of a folder.
     pub(crate) fn of(folder: &Path, name: &str) -> Self {
         let Found::At { folder, .. } = find(folder) else {
             return Self::NoFile;
@@ -35,6 +36,25 @@ impl ObjectKind {
         let Ok(common) = common_folder(&folder) else {
             return Self::Unknown;
         };
+        let by_name = is_object(name).then(|| Self::in_store(&common, &name.to_ascii_lowercase()));
+        let by_reference = match targets(&folder, &common, name) {
+            Some(objects) => objects
+                .iter()
+                .map(|object| Self::in_store(&common, object))
+                .collect(),
+            // The name of an object is enough of an answer where references can't be read.
+            None if by_name.is_some() => Vec::new(),
+            None => vec![Self::Unknown],
+        };
+        let kinds: Vec<Self> = by_name.into_iter().chain(by_reference).collect();
+        [Self::File, Self::Unknown]
+            .into_iter()
+            .find(|kind| kinds.contains(kind))
+            .unwrap_or(Self::NoFile)
+    }
+
+    /// The kind of the objects whose names start so.
+    fn in_store(common: &Path, name: &str) -> Self {
         let objects = common.join("objects");
         let config =
             lathe_settings::regular_file::read_text(&common.join("config")).unwrap_or_default();
@@ -46,10 +66,10 @@ impl ObjectKind {
                 20
             },
         };
-        let found = store.kinds(&name.to_ascii_lowercase());
-        match found {
+        match store.kinds(name) {
             None => Self::Unknown,
             Some(kinds) if kinds.contains(&Self::File) => Self::File,
+            Some(kinds) if kinds.contains(&Self::Unknown) => Self::Unknown,
             // What isn't here may be in a repository that this one borrows from.
             Some(kinds) if kinds.is_empty() && objects.join("info/alternates").exists() => {
                 Self::Unknown
@@ -101,18 +121,49 @@ impl Store<'_> {
         for entry in entries.flatten() {
             if entry.file_name().to_string_lossy().starts_with(rest) {
                 let file = File::open(entry.path()).ok()?;
-                let mut header = [0; 5];
-                flate2::read::ZlibDecoder::new(file)
-                    .read_exact(&mut header)
-                    .ok()?;
-                kinds.push(if &header == b"blob " {
-                    ObjectKind::File
-                } else {
-                    ObjectKind::NoFile
+                let head = inflated(file)?;
+                kinds.push(match head.iter().position(|byte| *byte == 0) {
+                    _ if head.starts_with(b"blob ") => ObjectKind::File,
+                    Some(end) if head.starts_with(b"tag ") => tagged(head.get(end + 1..)?),
+                    _ => ObjectKind::NoFile,
                 });
             }
         }
         Some(kinds)
+    }
+}
+
+/// How much of an object is looked at: enough for the first lines of a tag.
+const LONGEST_HEAD: u64 = 256;
+
+/// The start of compressed data.
+fn inflated(compressed: impl Read) -> Option<Vec<u8>> {
+    let mut head = Vec::new();
+    flate2::read::ZlibDecoder::new(compressed)
+        .take(LONGEST_HEAD)
+        .read_to_end(&mut head)
+        .ok()?;
+    (!head.is_empty()).then_some(head)
+}
+
+/// The start of compressed data of which the end may be missing.
+fn start_of(compressed: &[u8]) -> Option<Vec<u8>> {
+    let mut head = vec![0; 128];
+    let mut inflate = flate2::Decompress::new(true);
+    inflate
+        .decompress(compressed, &mut head, flate2::FlushDecompress::None)
+        .ok()?;
+    head.truncate(usize::try_from(inflate.total_out()).ok()?);
+    Some(head)
+}
+
+/// What a tag is for: `object <name>`, `type <kind>`.
+fn tagged(tag: &[u8]) -> ObjectKind {
+    let text = String::from_utf8_lossy(tag);
+    match text.lines().nth(1) {
+        Some("type commit" | "type tree") => ObjectKind::NoFile,
+        Some("type blob") => ObjectKind::File,
+        _ => ObjectKind::Unknown,
     }
 }
 
@@ -205,8 +256,8 @@ impl Pack {
 
     /// The kind of the object at an offset, through the objects that it differs from.
     fn kind(&self, mut offset: u64, store: &Store<'_>) -> Option<ObjectKind> {
-        for _ in 0..LONGEST_CHAIN {
-            let mut head = [0; 64];
+        for step in 0..LONGEST_CHAIN {
+            let mut head = [0; 1024];
             let length = self.data.read_at(&mut head, offset).ok()?;
             let mut bytes = head.get(..length)?.iter().copied();
             let first = bytes.next()?;
@@ -215,8 +266,14 @@ impl Pack {
                 byte = bytes.next()?;
             }
             match (first >> 4) & 7 {
-                1 | 2 | 4 => return Some(ObjectKind::NoFile),
+                1 | 2 => return Some(ObjectKind::NoFile),
                 3 => return Some(ObjectKind::File),
+                // Another tag is not this one.
+                4 if step > 0 => return Some(ObjectKind::Unknown),
+                4 => {
+                    let compressed: Vec<u8> = bytes.collect();
+                    return Some(tagged(&start_of(&compressed)?));
+                }
                 6 => {
                     let mut byte = bytes.next()?;
                     let mut distance = u64::from(byte & 0x7f);
@@ -266,7 +323,7 @@ mod tests {
     fn kinds_are_what_git_says() {
         let folder = tempfile::tempdir().unwrap();
         let top = folder.path();
-        git(top, &["init", "-q"]);
+        git(top, &["init", "-q", "-b", "main"]);
         let mut text = String::new();
         for round in 0..40 {
             text.push_str(&format!(
@@ -309,8 +366,67 @@ mod tests {
         );
         check(top);
         assert_eq!(ObjectKind::of(top, "0000000000000000"), ObjectKind::NoFile);
+        for reference in ["v1", "tags/v1", "refs/tags/v1", "main", "missing", "../x"] {
+            assert_eq!(
+                ObjectKind::of(top, reference),
+                ObjectKind::NoFile,
+                "{reference}"
+            );
+        }
         std::fs::write(top.join(".git/objects/info/alternates"), "/elsewhere\n").unwrap();
         assert_eq!(ObjectKind::of(top, "0000000000000000"), ObjectKind::Unknown);
+    }
+
+    /// A reference to a file, by itself and by an annotated tag, loose and packed.
+    #[test]
+    fn references_to_files_are_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path();
+        git(top, &["init", "-q", "-b", "main"]);
+        std::fs::write(top.join(".env"), "x").unwrap();
+        git(top, &["add", "-A"]);
+        git(top, &["commit", "-qm", "one"]);
+        let file = git(top, &["rev-parse", "HEAD:.env"]);
+        git(top, &["tag", "plain", &file]);
+        git(top, &["tag", "-a", "-m", "x", "annotated", &file]);
+        git(top, &["tag", "-a", "-m", "x", "of-commit"]);
+        git(top, &["update-ref", "refs/other/name", &file]);
+        git(
+            top,
+            &["symbolic-ref", "refs/tags/indirect", "refs/tags/plain"],
+        );
+        let annotated = git(top, &["rev-parse", "annotated"]);
+        let of_commit = git(top, &["rev-parse", "of-commit"]);
+        for packed in [false, true] {
+            if packed {
+                git(top, &["pack-refs", "--all"]);
+                git(top, &["gc", "-q"]);
+            }
+            for name in [
+                "plain",
+                "annotated",
+                "tags/plain",
+                "refs/tags/annotated",
+                "other/name",
+                "indirect",
+                &annotated,
+            ] {
+                assert_eq!(
+                    ObjectKind::of(top, name),
+                    ObjectKind::File,
+                    "{name} {packed}"
+                );
+            }
+            for name in ["main", "of-commit", "heads/main", "HEAD", "x", &of_commit] {
+                assert_eq!(
+                    ObjectKind::of(top, name),
+                    ObjectKind::NoFile,
+                    "{name} {packed}"
+                );
+            }
+        }
+        std::fs::create_dir(top.join(".git/reftable")).unwrap();
+        assert_eq!(ObjectKind::of(top, "main"), ObjectKind::Unknown);
     }
 
     #[test]

@@ -34,11 +34,13 @@ impl Bounds {
         let credentials = facts.settings.credentials.iter();
         let credentials = credentials.flat_map(|it| it.files.iter());
         let unwritable = resolve(&files.deny_write);
-        let mut writable = resolve(&files.allow_write);
+        let opened =
+            |texts, key| super::opened(texts, key, &facts.settings, context, &mut Vec::new());
+        let mut writable = opened(&files.allow_write, "allowWrite");
         writable.retain(|path| !unwritable.iter().any(|denied| path.starts_with(denied)));
         Self {
             unreadable: resolve(&files.deny_read),
-            readable: resolve(&files.allow_read),
+            readable: opened(&files.allow_read, "allowRead"),
             unwritable,
             writable,
             credentials: credentials

@@ -16,8 +16,8 @@ use crate::protected;
 use crate::repository::{Obeyed, obeyed_places};
 use hosts::{credentials, network};
 use lathe_protocol::permission::Behavior;
-use lathe_sandbox::{Absent, Protected, SandboxPolicy, repository};
-use lathe_settings::schema::SandboxSettings;
+use lathe_sandbox::{Absent, Protected, SandboxPolicy, links_of, repository};
+use lathe_settings::schema::{SandboxFilesystem, SandboxSettings};
 use std::path::{Path, PathBuf};
 
 /// Folders in the home folder where tools keep what they download and build. Commands can use them; what they
@@ -65,13 +65,26 @@ pub fn policy(context: &PermissionContext) -> (SandboxPolicy, Vec<String>) {
             .collect()
     };
     let denied = resolve(&files.deny_write);
+    let further = opened(
+        &files.allow_write,
+        "allowWrite",
+        settings,
+        context,
+        &mut problems,
+    );
+    let shown = opened(
+        &files.allow_read,
+        "allowRead",
+        settings,
+        context,
+        &mut problems,
+    );
     let mut policy = SandboxPolicy {
         network: network(settings, context, &mut problems),
         credentials: credentials(settings, context, &mut problems),
         ..SandboxPolicy::default()
     };
     let roots = context.roots.iter().cloned();
-    let further = resolve(&files.allow_write);
     let session = context.files.session_paths.iter().map(|path| real(path));
     for path in roots.chain(further).chain(session) {
         if !denied.iter().any(|denied| path.starts_with(denied)) {
@@ -138,7 +151,8 @@ pub fn policy(context: &PermissionContext) -> (SandboxPolicy, Vec<String>) {
     resolve(&files.deny_read)
         .into_iter()
         .for_each(|path| push(&mut policy.hidden, path));
-    show(resolve(&files.allow_read), context, &mut policy);
+    show(shown, context, &mut policy);
+    add_links(&files, context, &mut policy);
     policy.caches = caches(&context.home, &policy);
     policy.visible = vec![
         real(&context.home),
@@ -149,6 +163,62 @@ pub fn policy(context: &PermissionContext) -> (SandboxPolicy, Vec<String>) {
         .visible
         .extend(context.files.readable_paths.iter().map(|path| real(path)));
     (policy, problems)
+}
+
+/// The places that settings open. A link in a folder that commands write to is not followed: a command could have put
+/// it there.
+fn opened(
+    texts: &[String],
+    key: &str,
+    settings: &SandboxSettings,
+    context: &PermissionContext,
+    problems: &mut Vec<String>,
+) -> Vec<PathBuf> {
+    let files = settings.filesystem.as_ref();
+    let further = files.map_or(&[][..], |files| &files.allow_write);
+    let further = further.iter().map(|text| real(&path_of(text, context)));
+    let folders: Vec<PathBuf> = context.roots.iter().cloned().chain(further).collect();
+    let is_in_folder = |link: &PathBuf| {
+        let mut folders = folders.iter();
+        folders.any(|folder| link.starts_with(folder) && link != folder)
+    };
+    let mut found = Vec::new();
+    for text in texts {
+        let path = path_of(text, context);
+        if links_of(&path).iter().any(is_in_folder) {
+            problems.push(format!(
+                "sandbox.filesystem.{key}: a link in a folder that commands write to is not followed: name what `{text}` leads to"
+            ));
+        } else {
+            found.push(real(&path));
+        }
+    }
+    found
+}
+
+/// Adds both ends of links: what is denied or obeyed by the name of a link is so where it leads to, and the link itself
+/// stays what it is.
+fn add_links(files: &SandboxFilesystem, context: &PermissionContext, policy: &mut SandboxPolicy) {
+    let is_file_elsewhere = |path: &Path, to: &Path| to != path && to.is_file();
+    for path in policy.hidden.clone() {
+        let to = real(&path);
+        if is_file_elsewhere(&path, &to) {
+            push(&mut policy.hidden, to);
+        }
+    }
+    for text in &files.deny_read {
+        push(&mut policy.hidden, path_of(text, context));
+    }
+    let denied = files.deny_write.iter().map(|text| path_of(text, context));
+    let further: Vec<PathBuf> = denied
+        .chain(policy.protected.iter().map(|it| real(&it.path)))
+        .collect();
+    for path in further {
+        if !policy.protected.iter().any(|known| known.path == path) {
+            let absent = Absent::Ignored;
+            policy.protected.push(Protected { path, absent });
+        }
+    }
 }
 
 fn push(list: &mut Vec<PathBuf>, path: PathBuf) {
@@ -553,6 +623,53 @@ mod tests {
             json!({"filesystem": {"allowWrite": ["~/out/deep"], "denyWrite": ["~/out"]}}),
         );
         assert!(policy.check_write(&home.join("out/deep/x")).is_err());
+    }
+
+    #[test]
+    fn a_link_that_a_command_can_make_opens_nothing() {
+        let (_folder, context) = place();
+        let (project, home) = (context.roots[0].clone(), real(&context.home));
+        let link = |to: &Path, name: &str| std::os::unix::fs::symlink(to, project.join(name));
+        link(&home.join(".ssh"), "keys").unwrap();
+        link(&home, "sub/out").unwrap();
+        let mut context = context;
+        let files = json!({"filesystem": {"allowRead": ["keys"], "allowWrite": ["sub/out"]}});
+        context.sandbox = SandboxFacts::new(&settings(files), Wish::On, Tier::Bubblewrap);
+        let (policy, problems) = policy(&context);
+        assert_eq!(problems.len(), 2, "{problems:?}");
+        assert!(problems[0].contains("allowWrite"), "{problems:?}");
+        assert!(policy.check_write(&home.join("x")).is_err());
+        assert!(policy.check_read(&home.join(".ssh/id_rsa")).is_err());
+        context.set_sandbox(context.sandbox.clone());
+        assert!(context.sandbox.bounds.writable.is_empty());
+    }
+
+    #[test]
+    fn what_a_link_leads_to_is_denied_like_the_link() {
+        let (_folder, context) = place();
+        let project = context.roots[0].clone();
+        std::fs::create_dir(project.join("real")).unwrap();
+        std::fs::write(project.join("real/env"), "x").unwrap();
+        for (to, name) in [
+            ("real", ".claude"),
+            ("real/env", ".env.local"),
+            ("real", "closed"),
+        ] {
+            std::os::unix::fs::symlink(to, project.join(name)).unwrap();
+        }
+        let policy = with(&context, json!({"filesystem": {"denyWrite": ["closed"]}}));
+        assert!(
+            policy
+                .check_write(&project.join("real/settings.json"))
+                .is_err()
+        );
+        assert!(policy.check_read(&project.join("real/env")).is_err());
+        let protected = |name: &str| {
+            let path = project.join(name);
+            policy.protected.iter().any(|it| it.path == path)
+        };
+        assert!(protected(".claude") && protected("closed"));
+        assert!(policy.hidden.contains(&project.join(".env.local")));
     }
 
     #[test]

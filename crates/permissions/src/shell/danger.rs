@@ -365,6 +365,20 @@ impl View<'_> {
                 (!is_fine(argv) && !runs_reader).then_some(reason)
             })
             .or_else(|| self.matched_protected())
+            .or_else(|| self.written_by_editor())
+    }
+
+    /// A protected file that the commands for an editor name: `ed x <<< 'w ~/.bashrc'`.
+    fn written_by_editor(&self) -> Option<String> {
+        let edits = self.part.all_effective.iter().any(|argv| {
+            let name = argv.first().and_then(Argument::fixed).unwrap_or_default();
+            matches!(base_name(name), "ed" | "red" | "ex" | "vi" | "vim" | "nvim")
+        });
+        let texts = self.part.fed_texts.iter().filter(|_| edits);
+        texts
+            .flat_map(|text| text.split_whitespace())
+            .filter(|word| word.contains('/') || word.starts_with('.'))
+            .find_map(|word| self.protected_name(word))
     }
 
     /// A protected file that a pattern matches among the words of such a program.

@@ -411,6 +411,9 @@ pub(super) fn targets_of(argv: &[Argument]) -> Vec<PathOperand> {
         "wget" => output_of(words, 'O', "--output-document"),
         "sed" | "perl" | "ruby" => edited_in_place(words),
         "find" => after(&["-fprint", "-fprint0", "-fprintf", "-fls"]),
+        name if UNPACKS_ONE.contains(&name) => operands()
+            .filter_map(|word| shortened(&word.path()))
+            .collect(),
         _ => words
             .iter()
             .filter_map(|word| match word {
@@ -422,6 +425,37 @@ pub(super) fn targets_of(argv: &[Argument]) -> Vec<PathOperand> {
             .chain(after(&["--output"]))
             .collect(),
     }
+}
+
+/// Programs that replace a file by what it holds, under a shorter name.
+const UNPACKS_ONE: &[&str] = &[
+    "gunzip",
+    "gzip",
+    "bunzip2",
+    "bzip2",
+    "unxz",
+    "unlzma",
+    "xz",
+    "lzma",
+    "unzstd",
+    "zstd",
+    "unlz4",
+    "lz4",
+    "uncompress",
+    "brotli",
+];
+
+/// The file that comes out of a packed one.
+fn shortened(packed: &PathOperand) -> Option<PathOperand> {
+    let name = packed.text.rsplit('/').next().unwrap_or_default();
+    let (front, _) = packed.text.rsplit_once(['.', '-'])?;
+    // The dot of a hidden file is no ending.
+    name.trim_start_matches('.')
+        .contains(['.', '-'])
+        .then(|| PathOperand {
+            kind: packed.kind,
+            text: front.to_owned(),
+        })
 }
 
 /// The file that an option names, alone or at the end of several letters: `-o x`, `-fsSLo x`, `-ox`, `--output=x`.

@@ -274,7 +274,7 @@ pub(super) fn fed_to(
             fed.unknown |= script_is_unknown(words) || script_is_input(words, commands);
         }
         fed.unknown |= base == "git" && takes_setting_of_variable(words);
-        fed.unknown |= gives_shell_away(base, words);
+        fed.unknown |= gives_shell_away(base, words) || runs_what_it_reads(base, words);
         fed.unknown |= base == "sed" && runs_its_input(words);
         // A name that stands for another program from here on.
         fed.unknown |= base == "hash" && words.iter().any(|word| word.text().starts_with("-p"));
@@ -314,6 +314,55 @@ pub(super) fn fed_to(
         }
     }
     fed
+}
+
+/// Whether the name of the program comes from what is read: `xargs -I{} {}`.
+fn runs_what_it_reads(base: &str, words: &[Argument]) -> bool {
+    const VALUED: &[&str] = &[
+        "-a",
+        "-d",
+        "-E",
+        "-I",
+        "-j",
+        "-L",
+        "-n",
+        "-P",
+        "-s",
+        "--arg-file",
+        "--delimiter",
+        "--max-args",
+        "--max-lines",
+        "--max-procs",
+        "--max-chars",
+        "--jobs",
+    ];
+    let mut mark = match base {
+        "xargs" => None,
+        "parallel" => Some("{}"),
+        _ => return false,
+    };
+    let mut rest = words.iter().map(Argument::text);
+    while let Some(word) = rest.next() {
+        if !word.starts_with('-') {
+            return mark.is_some_and(|mark| word.contains(mark));
+        }
+        let value = if VALUED.contains(&word) {
+            rest.next()
+        } else {
+            None
+        };
+        let replaces = |short: &str| word.strip_prefix(short).filter(|_| !word.starts_with("--"));
+        if word == "-I" {
+            mark = value;
+        } else if let Some(text) = replaces("-I")
+            .or_else(|| replaces("-i"))
+            .or_else(|| word.strip_prefix("--replace"))
+        {
+            let text = text.trim_start_matches('=');
+            mark = Some(if text.is_empty() { "{}" } else { text });
+        }
+    }
+    false
 }
 
 /// Whether a shell is told to run a script that isn't fixed, or that another command makes.

@@ -32,6 +32,8 @@ pub(super) struct Sorted<'a> {
     /// Values of options that stand after an operand. Where options end at the first operand, as everywhere but
     /// with GNU's programs, these are operands too.
     pub(super) late_values: Vec<PathOperand>,
+    /// How many operands stand before `--`, where it is given.
+    pub(super) before_dashes: Option<usize>,
 }
 
 /// An option with its value.
@@ -144,6 +146,7 @@ pub(super) fn sort<'a>(
             continue;
         };
         if text == "--" {
+            sorted.before_dashes = Some(sorted.operands.len());
             break;
         }
         if !text.starts_with('-') || text == "-" {

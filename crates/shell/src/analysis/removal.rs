@@ -193,24 +193,83 @@ fn removal_of(argv: &[Argument]) -> Losses {
             values_of(words, &["--target-dir"]).iter(),
             Vital::Project,
         )),
-        "ar" => Ok(lost(values_of(words, &["--output"]).iter(), Vital::Home)),
-        _ if name.starts_with("python") && says(words, &["zipfile", "tarfile"]) => {
-            let extracts = says(words, &["-e", "--extract"]);
-            let target = operands(words).into_iter().next_back();
-            Ok(lost(target.filter(|_| extracts), Vital::Home))
-        }
+        _ if clears_environment(name, words) => Ok(lost(operands(words), Vital::Project)),
         "rclone" | "aws" | "gsutil" | "gcloud" | "s5cmd" => Ok(mirrored(words)),
-        "svn" if says(words, &["checkout", "co", "export"]) => {
-            let target = operands(words).into_iter().next_back();
-            Ok(lost(target, Vital::Home))
-        }
+        "cpio" if passes_on(words) => Ok(lost(operands(words), Vital::Home)),
         "tar" | "bsdtar" | "unzip" | "7z" | "7za" | "7zr" | "cpio" | "wget" | "curl" | "patch" => {
             Ok(unpacked(words))
         }
         _ if name == "mkfs" || name.starts_with("mkfs.") || name == "wipefs" => {
             danger(name, "a file system")
         }
-        _ => Ok(Vec::new()),
+        _ => Ok(lost(&brought_by(name, words), Vital::Home)),
+    }
+}
+
+/// `python3 -m venv --clear x`: everything in the folder is removed first.
+fn clears_environment(name: &str, words: &[Argument]) -> bool {
+    let makes = matches!(name, "virtualenv" | "uv") || says(words, &["venv", "virtualenv"]);
+    makes && says(words, &["--clear"])
+}
+
+/// The folders that other programs unpack, copy or download files of unknown names into.
+fn brought_by(name: &str, words: &[Argument]) -> Vec<Argument> {
+    let last = |wanted: &[&str]| {
+        let target = operands(words).into_iter().next_back();
+        let says = wanted.is_empty() || says(words, wanted);
+        target.filter(|_| says).cloned().into_iter().collect()
+    };
+    let letter = |letter: char| {
+        words.iter().any(|word| {
+            let text = word.text();
+            text.starts_with('-') && !text.starts_with("--") && text.contains(letter)
+        })
+    };
+    match name {
+        "ar" => values_of(words, &["--output"]),
+        "svn" => last(&["checkout", "co", "export"]),
+        "unrar" | "rar" | "unar" => {
+            let mut targets = values_of(words, &["-o", "-output-directory"]);
+            targets.extend(last(&["x", "e"]));
+            targets
+        }
+        "dpkg" | "dpkg-deb" => last(&[
+            "-x",
+            "-X",
+            "-R",
+            "-e",
+            "--extract",
+            "--vextract",
+            "--raw-extract",
+            "--control",
+        ]),
+        "pax" if letter('w') => last(&[]),
+        "ditto" => last(&[]),
+        "unsquashfs" => values_of(words, &["-d", "-dest"]),
+        "jar" => values_of(words, &["-C", "--dir"]),
+        "pip" | "pip3" | "uv" | "gem" => values_of(
+            words,
+            &[
+                "-t",
+                "-d",
+                "-i",
+                "--target",
+                "--dest",
+                "--root",
+                "--prefix",
+                "--install-dir",
+            ],
+        ),
+        "npm" | "pnpm" => values_of(words, &["--pack-destination"]),
+        "mongodump" => values_of(words, &["-o", "--out"]),
+        _ if name.starts_with("python") && says(words, &["zipfile", "tarfile"]) => {
+            last(&["-e", "--extract"])
+        }
+        _ if name.starts_with("python") && says(words, &["pip", "ensurepip"]) => values_of(
+            words,
+            &["-t", "-d", "--target", "--dest", "--root", "--prefix"],
+        ),
+        _ => Vec::new(),
     }
 }
 
@@ -327,6 +386,14 @@ fn takes_from_archive(words: &[Argument]) -> bool {
     words.iter().filter_map(Argument::fixed).any(|text| {
         text == "--extract"
             || text.starts_with('-') && !text.starts_with("--") && text.contains('i')
+    })
+}
+
+/// `cpio -p folder`: the files that it reads the names of are copied there.
+fn passes_on(words: &[Argument]) -> bool {
+    words.iter().filter_map(Argument::fixed).any(|text| {
+        text == "--pass-through"
+            || text.starts_with('-') && !text.starts_with("--") && text.contains('p')
     })
 }
 

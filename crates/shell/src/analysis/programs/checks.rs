@@ -1,6 +1,6 @@
 //! Checks that a table of options can't express.
 
-use super::super::argument::Argument;
+use super::super::argument::{Argument, PathKind};
 use super::super::options::Sorted;
 use super::super::reading::{FolderReading, NamesAsWords};
 use super::{Listing, Refusal, all_fixed, refuse};
@@ -351,7 +351,9 @@ pub(super) fn ls_lists(sorted: &Sorted<'_>) -> Option<Listing> {
     })
 }
 
-/// Two folders are compared file by file, links followed, with or without `-r`.
-pub(super) fn diff_below(_: &Sorted<'_>) -> Option<FolderReading> {
-    Some(FolderReading::everything())
+/// Two folders are compared file by file, links followed, with or without `-r`. Pipes are no folders.
+pub(super) fn diff_below(sorted: &Sorted<'_>) -> Option<FolderReading> {
+    let names = |word: &&Argument| word.path().kind != PathKind::Pipe && word.fixed() != Some("-");
+    let any = sorted.operands.iter().any(|word| names(word));
+    any.then(FolderReading::everything)
 }

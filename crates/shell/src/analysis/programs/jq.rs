@@ -398,7 +398,7 @@ impl Filter<'_> {
                     {
                         return Self::not_known("module");
                     }
-                    let is_key = may_be_key && self.is_key();
+                    let is_key = may_be_key && self.is_key(&name);
                     if !self.known.contains(&name.as_str()) && !is_key {
                         return Self::not_known(&name);
                     }
@@ -428,14 +428,21 @@ impl Filter<'_> {
         Ok(())
     }
 
-    /// Whether the name just read is the key of an object: only a single colon after it makes it one.
-    fn is_key(&self) -> bool {
+    /// Whether the name just read is the key of an object: a single colon after it makes it one. For jq a key may stand
+    /// by itself, and is a field then; the name of a function that sees more than its input is not taken for one.
+    fn is_key(&self, name: &str) -> bool {
         let rest = self
             .text
             .get(self.position..)
             .unwrap_or_default()
             .trim_start();
-        rest.starts_with(':') && !rest.starts_with("::")
+        let is_function = matches!(
+            name,
+            "env" | "input_filename" | "modulemeta" | "get_search_list" | "import" | "include"
+        );
+        let by_itself = rest.starts_with([',', '}']) && self.known == KNOWN;
+        let is_field = by_itself && !is_function;
+        is_field || rest.starts_with(':') && !rest.starts_with("::")
     }
 
     fn string(&mut self, depth: usize) -> Result<(), Refusal> {

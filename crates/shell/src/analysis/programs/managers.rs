@@ -179,6 +179,9 @@ const BREW: &[SubCommand] = &[
     ("outdated", ""),
 ];
 
+const SYSTEMCTL_COMMON: &str = "--no-pager --user --system -l -n= --full --lines= -q --quiet --no-legend --plain -o= \
+    --output= -a --all -t= --type=";
+
 const SYSTEMCTL: &[SubCommand] = &[
     ("status", ""),
     ("show", "-p= --property= --value"),
@@ -254,11 +257,7 @@ pub(super) fn judge(name: &str, words: &[Argument]) -> Option<Verdict> {
         "dpkg" => (DPKG, "", Obeys::Nothing),
         "rpm" => (RPM, "", Obeys::Nothing),
         "brew" => (BREW, "", Obeys::Folder),
-        "systemctl" => (
-            SYSTEMCTL,
-            "--no-pager --user --system -l -n= --full --lines= -q --quiet --no-legend --plain -o= --output= -a --all -t= --type=",
-            Obeys::Nothing,
-        ),
+        "systemctl" => (SYSTEMCTL, SYSTEMCTL_COMMON, Obeys::Nothing),
         "gem" => (GEM, "", Obeys::Folder),
         "uv" => (UV, "", Obeys::Folder),
         "conda" => (CONDA, "", Obeys::Folder),
@@ -287,27 +286,20 @@ pub(super) fn judge(name: &str, words: &[Argument]) -> Option<Verdict> {
 
 /// `systemctl show` prints the environment of a service unless other properties are named.
 fn check_properties(words: &[Argument]) -> Result<(), Refusal> {
-    let fixed: Vec<&str> = words.iter().map_while(Argument::fixed).collect();
-    if !fixed.contains(&"show") {
+    if words.first().and_then(Argument::fixed) != Some("show") {
         return Ok(());
     }
-    let mut named = Vec::new();
-    for (index, word) in fixed.iter().enumerate() {
-        match word
-            .strip_prefix("--property=")
-            .or_else(|| word.strip_prefix("-p"))
-        {
-            Some("") => named.extend(fixed.get(index + 1).copied()),
-            Some(value) => named.push(value),
-            None if *word == "--property" => named.extend(fixed.get(index + 1).copied()),
-            None => {}
-        }
-    }
-    let shown = named
-        .iter()
-        .flat_map(|list| list.split(','))
-        .any(|property| property.eq_ignore_ascii_case("environment"));
-    if named.is_empty() || shown {
+    let sorted = sub_commands::sorted("systemctl", words, SYSTEMCTL, SYSTEMCTL_COMMON)?;
+    let mut named = sorted
+        .values("-p")
+        .chain(sorted.values("--property"))
+        .peekable();
+    let unnamed = named.peek().is_none();
+    let shows = |list: &str| {
+        list.split(',')
+            .any(|property| property.trim().eq_ignore_ascii_case("environment"))
+    };
+    if unnamed || named.any(|list| list.is_none_or(shows)) {
         return refuse("systemctl show prints the environment of a service, which can hold keys");
     }
     Ok(())

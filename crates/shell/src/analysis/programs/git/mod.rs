@@ -4,6 +4,7 @@
 //! pagers, text converters, filters). So every verdict here depends on the repository, and the options that name
 //! programs, other repositories or files outside of it are in no table.
 
+mod objects;
 mod tables;
 
 use super::super::argument::{Argument, PathKind, PathOperand};
@@ -302,12 +303,15 @@ fn named_files(command: &str, sorted: &Sorted<'_>) -> Vec<PathOperand> {
         // With a path outside the repository, and without a repository, these read any file.
         "diff" | "hash-object" | "check-attr" => paths_of(&sorted.operands),
         // What is looked for comes first; an operand after it may be a revision, and then it looks everywhere.
-        "grep" => {
-            let pattern = usize::from(!sorted.has_any(&["-e", "-f"])).min(sorted.operands.len());
-            let mut paths = paths_of(sorted.operands.get(pattern..).unwrap_or_default());
-            paths.push(PathOperand::literal("."));
-            paths
-        }
+        "grep" => match pathspecs_of_grep(sorted) {
+            Some(files) => paths_of(files),
+            None => {
+                let files = sorted.operands.get(pattern_words(sorted)..);
+                let mut paths = paths_of(files.unwrap_or_default());
+                paths.push(PathOperand::literal("."));
+                paths
+            }
+        },
         "blame" | "annotate" | "log" | "show" | "ls-files" | "whatchanged" => sorted
             .operands
             .iter()
@@ -318,7 +322,22 @@ fn named_files(command: &str, sorted: &Sorted<'_>) -> Vec<PathOperand> {
     };
     // `revision:path` shows that file as it was, and so does a range of its lines.
     let texts = sorted.operands.iter().filter_map(|operand| operand.fixed());
-    for text in texts.chain(sorted.values("-L").flatten()) {
+    let objects = texts.clone().skip(match command {
+        "grep" => pattern_words(sorted),
+        _ => 0,
+    });
+    paths.extend(
+        objects
+            .filter(|_| objects::shows_objects(command))
+            .flat_map(objects::named)
+            .map(|text| PathOperand {
+                kind: PathKind::Object,
+                text,
+            }),
+    );
+    // A range has two ends, each of which can be such a file.
+    let ends = texts.clone().flat_map(|text| text.split(".."));
+    for text in ends.chain(texts).chain(sorted.values("-L").flatten()) {
         if let Some((_, path)) = text.rsplit_once(':').filter(|(_, path)| !path.is_empty()) {
             // `:(top)name` and `:/name` are names with a remark in front.
             let plain = match path.strip_prefix('(') {
@@ -329,19 +348,32 @@ fn named_files(command: &str, sorted: &Sorted<'_>) -> Vec<PathOperand> {
             if plain != path {
                 paths.push(PathOperand::literal(path));
             }
-        } else if matches!(command, "show" | "cat-file") && is_object_name(text) {
-            paths.push(PathOperand {
-                kind: PathKind::Object,
-                text: text.to_owned(),
-            });
         }
     }
     paths
 }
 
-/// Whether a word is the name of an object, which can be a file as it was at some time.
-fn is_object_name(text: &str) -> bool {
-    (4..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+/// The files and folders that `git grep` is limited to, where `--` says that they are some, and plain ones.
+fn pathspecs_of_grep<'s, 'a>(sorted: &'s Sorted<'a>) -> Option<&'s [&'a Argument]> {
+    // What is looked for stands before the dashes, or else what follows it may be a revision.
+    let at = sorted
+        .before_dashes
+        .filter(|at| *at >= pattern_words(sorted))?;
+    let paths = sorted
+        .operands
+        .get(at..)
+        .filter(|paths| !paths.is_empty())?;
+    let is_plain = |word: &&Argument| {
+        word.fixed().is_some_and(|text| {
+            !text.is_empty() && !text.starts_with(':') && !text.contains(['*', '?', '[', '\\'])
+        })
+    };
+    paths.iter().all(is_plain).then_some(paths)
+}
+
+/// How many operands of `git grep` say what is looked for.
+fn pattern_words(sorted: &Sorted<'_>) -> usize {
+    usize::from(!sorted.has_any(&["-e", "-f"])).min(sorted.operands.len())
 }
 
 fn is_plain_name(text: &str) -> bool {
