@@ -130,24 +130,32 @@ impl<'a> Fields<'a> {
     /// [line]`).
     pub(crate) fn hint(&mut self, name: &str) -> Option<String> {
         if let Some(Value::Array(items)) = self.value(name) {
-            let words: Vec<String> = items.iter().map(plain).collect();
+            let words: Vec<String> = items.iter().map(as_written).collect();
             return Some(format!("[{}]", words.join(", ")));
         }
         self.text(name)
     }
 
-    /// A boolean. `yes` and the like are strings in YAML 1.2 and reported.
+    /// A boolean, also in the words of older YAML (`yes`, `off`), which other programs read as one.
     pub(crate) fn flag(&mut self, name: &str) -> Option<bool> {
         let flag = match self.value(name)? {
             Value::Bool(bool) => Some(*bool),
-            Value::String(text) if text == "true" => Some(true),
-            Value::String(text) if text == "false" => Some(false),
+            Value::String(text) => match text.trim().to_lowercase().as_str() {
+                "true" | "yes" | "on" => Some(true),
+                "false" | "no" | "off" => Some(false),
+                _ => None,
+            },
             _ => None,
         };
         if flag.is_none() {
             self.report(name, "must be true or false; it is ignored", None);
         }
         flag
+    }
+
+    /// A boolean that restricts: a value that can't be read counts as yes.
+    pub(crate) fn restriction(&mut self, name: &str) -> bool {
+        self.has(name) && self.flag(name) != Some(false)
     }
 
     /// A positive integer.
@@ -180,6 +188,21 @@ impl<'a> Fields<'a> {
             );
         }
         found
+    }
+
+    /// The tools of an agent. A key without a value lists none, which is not the same as no key.
+    pub(crate) fn own_tools(&mut self, name: &str) -> Option<Vec<String>> {
+        let stands = |field: &Field| is_key(&field.key, name);
+        let is_blank = |value: &Value| match value {
+            Value::Null => true,
+            Value::Array(items) => !items.is_empty() && items.iter().all(Value::is_null),
+            _ => false,
+        };
+        let blank = self.fields.iter().find(|field| stands(field));
+        if blank.is_some_and(|field| is_blank(&field.value)) {
+            return Some(Vec::new());
+        }
+        self.tools(name)
     }
 
     /// A list of tools or rules: an array, or a string separated by commas or spaces outside
@@ -273,6 +296,18 @@ impl<'a> Fields<'a> {
         }
         hooks
     }
+}
+
+/// A value of a list as it was written: `issue: number` is read as a map.
+fn as_written(value: &Value) -> String {
+    let Value::Object(map) = value else {
+        return plain(value);
+    };
+    let pairs: Vec<String> = map
+        .iter()
+        .map(|(key, value)| format!("{key}: {}", as_written(value)))
+        .collect();
+    pairs.join(", ")
 }
 
 fn plain(value: &Value) -> String {

@@ -51,10 +51,12 @@ pub struct NamedCommand {
     pub argument_hint: Option<String>,
     pub model: Option<String>,
     pub allowed_tools: Option<Vec<String>>,
+    /// The text itself, where the manifest has it instead of a file.
+    pub content: Option<String>,
 }
 
 impl CommandPath {
-    /// A file that a manifest lists under a name.
+    /// A file that a manifest lists under a name; the manifest itself if it has the text.
     pub(crate) fn named(path: PathBuf, name: &str, entry: &Value) -> Self {
         Self {
             path,
@@ -72,6 +74,7 @@ impl NamedCommand {
             description: text("description"),
             argument_hint: text("argumentHint"),
             model: text("model"),
+            content: text("content").filter(|_| entry.get("source").is_none()),
             allowed_tools: tools.map(|tools| {
                 let tools = tools.iter().filter_map(Value::as_str);
                 tools.map(str::to_owned).collect()

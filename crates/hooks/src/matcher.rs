@@ -19,6 +19,8 @@ pub enum Matcher {
     Words(Vec<String>),
     /// Values that a regular expression finds.
     Pattern(Regex),
+    /// The same with look-around (`^(?!Read)`), which the ecosystem's expressions have.
+    LookAround(Box<fancy_regex::Regex>),
     /// Nothing: the matcher is broken, and guessing could run a hook where it must not.
     Nothing,
 }
@@ -54,18 +56,20 @@ impl Matcher {
                 .filter(|word| !word.is_empty());
             return Ok(Self::Words(words.map(str::to_owned).collect()));
         }
-        Regex::new(text)
-            .map(Self::Pattern)
-            .map_err(|error| BadMatcher {
-                matcher: text.to_owned(),
-                why: error
-                    .to_string()
-                    .lines()
-                    .last()
-                    .unwrap_or_default()
-                    .trim()
-                    .to_owned(),
-            })
+        Regex::new(text).map(Self::Pattern).or_else(|error| {
+            fancy_regex::Regex::new(text)
+                .map(|pattern| Self::LookAround(Box::new(pattern)))
+                .map_err(|_| BadMatcher {
+                    matcher: text.to_owned(),
+                    why: error
+                        .to_string()
+                        .lines()
+                        .last()
+                        .unwrap_or_default()
+                        .trim()
+                        .to_owned(),
+                })
+        })
     }
 
     /// Whether it matches a value. An event that has no value (`None`) matches every matcher, since
@@ -84,6 +88,8 @@ impl Matcher {
             Self::All => true,
             Self::Words(words) => words.iter().any(|word| word == value),
             Self::Pattern(pattern) => pattern.is_match(value),
+            // One that takes too long runs the hook: it may be there to refuse.
+            Self::LookAround(pattern) => pattern.is_match(value).unwrap_or(true),
             Self::Nothing => false,
         })
     }
@@ -123,7 +129,14 @@ mod tests {
             ("startup|resume", "resume", true),
             (".*", "anything", true),
             ("[", "Bash", false),
-            ("(?!Bash)", "Read", false),
+            ("^(?!Bash)", "Read", true),
+            ("^(?!Bash)", "Bash", false),
+            ("^(?!mcp__).*", "mcp__files__read", false),
+            ("^mcp__(?!memory__).*", "mcp__files__read", true),
+            ("^mcp__(?!memory__).*", "mcp__memory__read", false),
+            ("^(?!Read$|Grep$).*", "ReadMore", true),
+            (".*(?<!_file)$", "mcp__files__write_file", false),
+            ("(?!Bash", "Read", false),
         ] {
             assert_eq!(matches(matcher, value), expected, "{matcher} on {value}");
         }

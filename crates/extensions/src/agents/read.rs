@@ -207,8 +207,8 @@ fn definition(
     let mut definition =
         AgentDefinition::new(name, description, prompt.trim(), context.source.clone());
     definition.tools = fields
-        .tools("tools")
-        .or_else(|| fields.tools("allowedTools"))
+        .own_tools("tools")
+        .or_else(|| fields.own_tools("allowedTools"))
         .filter(|tools| !tools.iter().any(|tool| tool == "*"));
     definition.disallowed_tools = fields.tools("disallowedTools").unwrap_or_default();
     definition.model = fields
@@ -231,7 +231,7 @@ fn definition(
     let omits = fields.flag("omitInstructions");
     let omits = fields.flag("omitClaudeMd").or(omits);
     definition.run.omit_instructions = omits.unwrap_or(false);
-    definition.read_only = fields.flag("readOnly").unwrap_or(false);
+    definition.read_only = fields.restriction("readOnly");
     definition.run.initial_prompt = fields.text("initialPrompt");
     let reminder = fields.text("criticalSystemReminder");
     definition.run.critical_reminder = reminder.or_else(|| fields.text(REMINDER_OF_SDK));

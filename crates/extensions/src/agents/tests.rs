@@ -152,7 +152,7 @@ fn a_bad_field_is_reported_with_its_line_and_the_rest_is_used() {
     write(
         &at.root,
         "repo/.lathe/agents/x.md",
-        "---\nname: x\ndescription: d\nmaxTurns: many\nmemory: everywhere\nbackground: yes\ncolor: octarine\neffort: huge\nmodel: inherit\ntools: '*'\n---\nPrompt\n",
+        "---\nname: x\ndescription: d\nmaxTurns: many\nmemory: everywhere\nbackground: perhaps\ncolor: octarine\neffort: huge\nmodel: inherit\ntools: '*'\n---\nPrompt\n",
     );
     let catalog = load(&at, &Trust::Trusted, &[]);
     let agent = catalog.get("x").unwrap();
@@ -493,6 +493,31 @@ fn no_agent_of_a_project_brings_the_mode_that_asks_nothing() {
                 agent.name
             );
         }
+    }
+}
+
+#[test]
+fn tools_without_a_value_are_no_tools_and_not_all_of_them() {
+    for (written, expected) in [
+        ("tools:\n", Some(0)),
+        ("tools: ~\n", Some(0)),
+        ("tools: []\n", Some(0)),
+        ("tools: \"\"\n", Some(0)),
+        ("tools:\n  -\n", Some(0)),
+        ("allowedTools:\n", Some(0)),
+        ("tools: \"*\"\n", None),
+        ("model: haiku\n", None),
+        ("tools: Read\n", Some(1)),
+    ] {
+        let at = TestFolders::new("repo");
+        write(
+            &at.root,
+            "repo/.lathe/agents/x.md",
+            &format!("---\nname: x\ndescription: d\n{written}---\nPrompt\n"),
+        );
+        let catalog = load(&at, &Trust::Trusted, &[]);
+        let agent = catalog.get("x").unwrap();
+        assert_eq!(agent.tools.as_ref().map(Vec::len), expected, "{written:?}");
     }
 }
 

@@ -351,7 +351,8 @@ impl Reader<'_> {
         found
     }
 
-    /// The commands. A manifest may list them by name: `{"about": {"source": "./about.md"}}`.
+    /// The commands. A manifest may list them by name, as files or with their text:
+    /// `{"about": {"source": "./about.md"}, "hi": {"content": "Say hi."}}`.
     fn commands(&mut self) -> Vec<CommandPath> {
         let Some(Value::Object(map)) = self.manifest.components.get("commands").cloned() else {
             let paths = self.paths("commands", "commands", Convention::Replaced);
@@ -361,7 +362,14 @@ impl Reader<'_> {
         for (name, entry) in map {
             let field = format!("commands.{name}");
             let Some(source) = entry.get("source").and_then(Value::as_str) else {
-                self.problem(field, "needs a \"source\" that is a path (./…)");
+                if entry.get("content").is_some_and(Value::is_string) {
+                    found.push(CommandPath::named(self.file.to_path_buf(), &name, &entry));
+                    continue;
+                }
+                self.problem(
+                    field,
+                    "needs a \"source\" that is a path (./…), or \"content\"",
+                );
                 continue;
             };
             let path = self.path(&field, source);

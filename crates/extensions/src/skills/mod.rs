@@ -137,8 +137,8 @@ pub enum SkillForm {
 /// The body's source and what is known about the text.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct SkillText {
-    /// The text of a built-in skill; otherwise the text is in the file.
-    builtin: Option<&'static str>,
+    /// The text of a built-in skill, or of a command in a plugin's manifest; otherwise it is in the file.
+    given: Option<Cow<'static, str>>,
     /// True if the description alone is the summary, in one line already.
     is_summary: bool,
     /// A plugin's variables.
@@ -183,8 +183,8 @@ impl Skill {
     /// # Errors
     /// If the file is missing or unreadable.
     pub fn body(&self) -> Result<String, Problem> {
-        let text = match (self.text.builtin, &self.path) {
-            (Some(text), _) => text.to_owned(),
+        let text = match (&self.text.given, &self.path) {
+            (Some(text), _) => text.to_string(),
             (None, Some(path)) => {
                 let mut problems = Vec::new();
                 match files::read(path, &Reach::Anywhere, &mut problems) {
@@ -542,6 +542,19 @@ impl SkillCatalog {
             }
         }
         for CommandPath { path, named } in &plugin.commands {
+            if let Some(named) = named.as_ref()
+                && let Some(text) = &named.content
+            {
+                let context = context(named.name.clone(), SkillForm::Command, false);
+                if let Some(mut skill) = read::of_text(path, text, &context, &mut self.problems) {
+                    skill.text.given = Some(Cow::Owned(text.clone()));
+                    if plugin.trusted {
+                        skill.describe_as(named);
+                    }
+                    self.insert(skill);
+                }
+                continue;
+            }
             let named = named.as_ref().filter(|_| !path.is_dir());
             let (base, files) = if path.is_dir() {
                 let files = files::markdown_files(path, &mut self.problems);
@@ -577,7 +590,7 @@ impl SkillCatalog {
             };
             let file = PathBuf::from(format!("built-in:{name}"));
             if let Some(mut skill) = read::of_text(&file, text, &context, &mut self.problems) {
-                skill.text.builtin = Some(text);
+                skill.text.given = Some(Cow::Borrowed(text));
                 self.insert(skill);
             }
         }

@@ -81,7 +81,7 @@ pub(crate) fn of_text(
     let mut skill = Skill {
         name,
         text: SkillText {
-            builtin: None,
+            given: None,
             is_summary: when_to_use.is_none() && super::is_one_line(&description),
             variables: context.variables.clone(),
             name_only: false,
@@ -94,7 +94,7 @@ pub(crate) fn of_text(
             paths: fields.list("paths").unwrap_or_default(),
             base: None,
         },
-        model_invocable: !fields.flag("disable-model-invocation").unwrap_or(false),
+        model_invocable: !fields.restriction("disable-model-invocation"),
         user_invocable: fields.flag("user-invocable").unwrap_or(true),
         about,
         form: context.form,

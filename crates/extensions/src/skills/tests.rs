@@ -32,6 +32,44 @@ fn the_bundled_skills_are_whole() {
 }
 
 #[test]
+fn a_switch_may_be_written_as_yes_or_off_and_one_that_restricts_holds_even_if_misspelt() {
+    let at = TestFolders::new("repo");
+    for (name, line) in [
+        ("yes", "disable-model-invocation: yes"),
+        ("on", "disable-model-invocation: \"On\""),
+        ("odd", "disable-model-invocation: always"),
+        ("no", "disable-model-invocation: no"),
+        ("hidden", "user-invocable: off"),
+        ("hint", "argument-hint: [issue: number, other]"),
+    ] {
+        write(
+            &at.root,
+            &format!("repo/.claude/skills/{name}/SKILL.md"),
+            &format!("---\ndescription: d\n{line}\n---\nBody\n"),
+        );
+    }
+    let catalog = SkillCatalog::load(&sources(&at));
+    let skill = |name: &str| catalog.get(name).unwrap();
+    for (name, for_the_model) in [("yes", false), ("on", false), ("odd", false), ("no", true)] {
+        assert_eq!(skill(name).model_invocable, for_the_model, "{name}");
+    }
+    assert!(!skill("hidden").user_invocable);
+    assert_eq!(
+        skill("hint").argument_hint.as_deref(),
+        Some("[issue: number, other]")
+    );
+    let told = |problem: &Problem| problem.file.ends_with("odd/SKILL.md");
+    assert_eq!(
+        catalog
+            .problems
+            .iter()
+            .filter(|problem| told(problem))
+            .count(),
+        1
+    );
+}
+
+#[test]
 fn skills_and_commands_of_every_source_are_found_and_precedence_holds() {
     let at = TestFolders::new("repo");
     let root = &at.root;

@@ -89,13 +89,14 @@ fn commands_that_a_manifest_lists_by_name_have_that_name_and_its_description() {
         &json!({"name": "x", "commands": {
             "about": {"source": "./README.md", "description": "Says what this is", "argumentHint": "[topic]",
                 "model": "haiku", "allowedTools": ["Bash(git log:*)"]},
+            "inline": {"content": "---\nallowed-tools: Read\n---\nGreet $ARGUMENTS.", "description": "Greets"},
             "empty": {"description": "no source"}
         }}),
     );
     home.write("work/x/README.md", "About $ARGUMENTS");
     let plugin = read(&home, "work/x");
     assert!(messages(&plugin).contains("commands.empty"), "{plugin:?}");
-    let [command] = plugin.contribution.commands.as_slice() else {
+    let [command, inline] = plugin.contribution.commands.as_slice() else {
         panic!("{plugin:?}");
     };
     assert_eq!(command.path, home.root().join("work/x/README.md"));
@@ -109,6 +110,14 @@ fn commands_that_a_manifest_lists_by_name_have_that_name_and_its_description() {
     assert_eq!(skill.run.model.as_deref(), Some("haiku"));
     assert_eq!(skill.run.allowed_tools, ["Bash(git log:*)"]);
     assert!(catalog.get("x:README").is_none());
+    assert_eq!(
+        inline.path,
+        home.root().join("work/x/.claude-plugin/plugin.json")
+    );
+    let inline = catalog.get("x:inline").unwrap();
+    assert_eq!(inline.description, "Greets");
+    assert_eq!(inline.run.allowed_tools, ["Read"]);
+    assert_eq!(inline.body().unwrap().trim(), "Greet $ARGUMENTS.");
 }
 
 #[test]

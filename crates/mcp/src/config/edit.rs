@@ -14,7 +14,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum EditError {
     #[error(
-        "{0:?} is not a valid server name: at most 64 characters, without `/`, `:`, `__` and control characters"
+        "{0:?} is not a valid server name: at most 64 characters, without `:`, `\\`, `__` and control characters"
     )]
     Name(String),
     /// The scope is not writable.

@@ -104,14 +104,14 @@ impl fmt::Display for ConfigLocation {
     }
 }
 
-/// True if a name is valid: at most 64 characters without control characters, `/`, `\\` and `:`, and
+/// True if a name is valid: at most 64 characters without control characters, `\\` and `:`, and
 /// unambiguous in the names of tools.
 #[must_use]
 pub fn is_name(name: &str) -> bool {
     !name.is_empty()
         && name.chars().count() <= 64
         && name.trim() == name
-        && !name.contains(|letter: char| letter.is_control() || matches!(letter, '/' | '\\' | ':'))
+        && !name.contains(|letter: char| letter.is_control() || matches!(letter, '\\' | ':'))
         && is_unambiguous(name)
 }
 
@@ -513,14 +513,22 @@ mod tests {
 
     #[test]
     fn names_may_have_blanks_but_not_what_separates_server_and_tool() {
-        for name in ["my-server_2", "google calendar", "v1.2", "_x"] {
+        for name in [
+            "my-server_2",
+            "google calendar",
+            "v1.2",
+            "_x",
+            "github.com/me/my-server",
+            "@scope/server",
+        ] {
             assert!(is_name(name), "{name}");
         }
         assert_eq!(in_tool_names("google calendar"), "google_calendar");
+        assert_eq!(in_tool_names("@scope/server"), "_scope_server");
         for wrong in [
             "",
             " a",
-            "a/b",
+            "a\\b",
             "a:b",
             "a\nb",
             "github__evil",

@@ -120,7 +120,7 @@ fn standing(one: &FoundEntry, request: Request<'_>, choices: &FolderChoices) -> 
         ),
         Scope::Plugin | Scope::Dynamic => None,
         _ if !entry::is_name(&one.name) => Some(
-            "a server's name has at most 64 characters, without `/`, `:` and control characters; rename it",
+            "a server's name has at most 64 characters, without `:`, `\\` and control characters; rename it",
         ),
         _ => None,
     };

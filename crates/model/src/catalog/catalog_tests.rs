@@ -17,6 +17,7 @@ fn every_short_name_leads_to_a_priced_model() {
             model.id
         );
     }
+    assert_eq!(catalog.resolve(" ").id, catalog.default_model().id);
     for id in catalog.ids() {
         let info = catalog.find(id).unwrap();
         assert!(info.max_output as u64 <= info.context_window, "{id}");

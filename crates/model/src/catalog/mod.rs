@@ -402,10 +402,13 @@ impl Catalog {
     }
 
     /// The model behind a name: a short name, an id, or anything else, taken as it is. A `[1m]` at
-    /// the end asks for the long context window.
+    /// the end asks for the long context window. A blank name is no choice: the default.
     #[must_use]
     pub fn resolve(&self, name: &str) -> ResolvedModel {
-        let mut name = name.trim().to_owned();
+        let mut name = match name.trim() {
+            "" => "default".to_owned(),
+            name => name.to_owned(),
+        };
         let mut long = false;
         // Short names may point to short names; a circle ends where it began.
         for _ in 0..=self.aliases.len() {
@@ -451,7 +454,9 @@ impl Catalog {
 
     /// Uses a model for small side tasks, unless the environment named one.
     pub fn prefer_small_model(&mut self, name: &str) {
-        self.small_fast.get_or_insert_with(|| name.to_owned());
+        if !name.trim().is_empty() {
+            self.small_fast.get_or_insert_with(|| name.to_owned());
+        }
     }
 
     /// The model for small side tasks. Where nobody named one, it is the small one of Anthropic for sessions that

@@ -9,7 +9,7 @@ pub fn imports_of(text: &str) -> Vec<String> {
     let mut imports = Vec::new();
     let mut fence: Option<(char, usize)> = None;
     let mut layout = Layout::default();
-    for line in text.lines() {
+    for line in text.trim_start_matches('\u{feff}').lines() {
         let trimmed = line.trim_start();
         let indented_code = layout.is_indented_code(line);
         if let Some((mark, length)) = fence_of(trimmed) {
@@ -21,6 +21,7 @@ pub fn imports_of(text: &str) -> Vec<String> {
                         && trimmed.trim_end().chars().all(|c| c == mark);
                     if closes {
                         fence = None;
+                        layout.after_text = false;
                     }
                 }
             }
@@ -118,7 +119,7 @@ fn without_spans(line: &str) -> String {
 fn imports_of_line(line: &str, imports: &mut Vec<String>) {
     for (at, _) in line.match_indices('@') {
         let starts_a_word = line[..at].chars().next_back().is_none_or(|before| {
-            before.is_whitespace() || matches!(before, '(' | '[' | '"' | '\'' | '*')
+            before.is_whitespace() || matches!(before, '(' | '[' | '"' | '\'' | '*' | '_')
         });
         if !starts_a_word {
             continue;
@@ -137,7 +138,7 @@ fn imports_of_line(line: &str, imports: &mut Vec<String>) {
         }
         // `@guide.md#part` is the whole file.
         let path = path.split('#').next().unwrap_or_default();
-        let path = path.trim_end_matches(['.', ',', ';', ':', '!', '?', '*']);
+        let path = path.trim_end_matches(['.', ',', ';', ':', '!', '?', '*', '_']);
         if !path.is_empty() && !path.starts_with('@') {
             imports.push(path.to_owned());
         }
@@ -196,9 +197,15 @@ Mail me@example.com or ask @someone.
     #[test]
     fn emphasis_and_a_part_of_a_file_do_not_hide_an_import() {
         assert_eq!(
-            imports_of("**@a.md** and *@b.md*, @docs/c.md#part"),
-            ["a.md", "b.md", "docs/c.md"]
+            imports_of("**@a.md** and *@b.md*, _@e.md_ @docs/c.md#part"),
+            ["a.md", "b.md", "e.md", "docs/c.md"]
         );
+    }
+
+    #[test]
+    fn a_byte_order_mark_hides_no_import_and_code_may_follow_a_fence_at_once() {
+        assert_eq!(imports_of("\u{feff}@a.md\n"), ["a.md"]);
+        assert_eq!(imports_of("```\nx\n```\n    @b.md\n"), Vec::<String>::new());
     }
 
     #[test]
