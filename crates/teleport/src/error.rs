@@ -161,6 +161,9 @@ pub enum Refusal {
         /// The sessions.
         ids: Vec<String>,
     },
+    /// The folder has no session that could leave.
+    #[error("no session of {} is here to be moved; `lathe sessions list --all` lists all, and `lathe teleport push ID TARGET` names one", .0.display())]
+    NoSession(PathBuf),
     /// Nothing is there.
     #[error("{0} holds no teleported session")]
     Nothing(String),

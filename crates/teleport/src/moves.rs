@@ -212,13 +212,7 @@ fn find(
             .list(Scope::Project(folder), None)
             .into_iter()
             .find(|info| info.moved.is_none())
-            .ok_or_else(|| {
-                SessionError::NotFound {
-                    id: format!("the newest of {}", folder.display()),
-                    elsewhere: None,
-                }
-                .into()
-            }),
+            .ok_or_else(|| TeleportError::NoSession(folder.to_owned())),
     }
 }
 
@@ -308,7 +302,8 @@ pub fn pull(store: &SessionStore, host: &str, pull: &Pull) -> Result<Pulled, Tel
     fs::create_dir_all(&folder).map_err(TeleportError::io("create", &folder))?;
     let folder = fs::canonicalize(&folder).map_err(TeleportError::io("read", &folder))?;
     let restored = put_files(&manifest, &archive, &folder, pull.worktree)?;
-    let cwd = restored.top.join(&manifest.folder);
+    // Joined with nothing, a path would end in a slash.
+    let cwd: PathBuf = restored.top.join(&manifest.folder).components().collect();
     fs::create_dir_all(&cwd).map_err(TeleportError::io("create", &cwd))?;
     if fork {
         from = forked(&from, id, scratch.path())?;

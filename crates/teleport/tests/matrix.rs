@@ -364,6 +364,19 @@ fn a_linked_worktree_and_a_folder_below_the_top_arrive() {
     machines.push("a", id, "1.lathe").unwrap();
     let there = machines.pull("b", "1.lathe", &machines.at("b")).unwrap();
     assert_eq!(there.folder, machines.at("b/dir"));
+    let none = Push {
+        session: None,
+        target: Target::File(machines.at("2.lathe")),
+        fork: true,
+        interrupt: false,
+        secrets: Secrets::Refuse,
+        snapshot: SnapshotOptions {
+            largest_file: 10,
+            whole: false,
+        },
+    };
+    let none = lathe_teleport::push(&machines.store("a"), &machines.at("a"), "a", &none);
+    assert!(none.unwrap_err().to_string().contains("no session of"));
     assert_eq!(there.branch.as_deref(), Some("side"));
     assert_eq!(state(&machines.at("b")), before);
 }
@@ -526,6 +539,7 @@ fn an_arriving_session_knows_its_new_folders_and_brings_no_bypass() {
     let there = machines.pull("b", "1.lathe", &machines.at("b")).unwrap();
     let arrived = machines.store("b").find_anywhere(id).unwrap();
     assert_eq!(arrived.cwd.as_deref(), Some(there.folder.as_path()));
+    assert!(!there.folder.to_string_lossy().ends_with('/'));
     let now = fs::read_to_string(&arrived.path).unwrap();
     assert!(now.starts_with(&text), "what was said is not rewritten");
     let loaded = lathe_session::load(&arrived.path).unwrap();
