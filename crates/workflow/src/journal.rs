@@ -72,6 +72,20 @@ pub fn journal_line(call: &AgentCall, recorded: &Recorded) -> String {
     text
 }
 
+/// A journal that can be continued: a last line that was cut off when the process died is gone, so that the next answer
+/// begins a line of its own.
+#[must_use]
+pub fn continuable(journal: &[u8]) -> String {
+    let begin = journal.iter().rposition(|byte| *byte == b'\n');
+    let (whole, last) = journal.split_at(begin.map_or(0, |at| at + 1));
+    let mut text = String::from_utf8_lossy(whole).into_owned();
+    if let Ok(Value::Object(_)) = serde_json::from_slice(last) {
+        text.push_str(&String::from_utf8_lossy(last));
+        text.push('\n');
+    }
+    text
+}
+
 /// The answers of an earlier run, each given out once.
 #[derive(Debug, Default)]
 pub struct Journal {
@@ -102,6 +116,26 @@ impl Journal {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_journal_that_was_cut_off_anywhere_is_continued_with_whole_lines() {
+        let call = |prompt: &str| AgentCall {
+            prompt: prompt.to_owned(),
+            ..AgentCall::default()
+        };
+        let recorded = |value: Value| Recorded { value, tokens: 3 };
+        let first = journal_line(&call("a"), &recorded(json!("ä")));
+        let whole = first.clone() + &journal_line(&call("b"), &recorded(json!({"two": 2})));
+        // In the middle of a letter too.
+        for cut in 0..=whole.len() {
+            let continued = continuable(&whole.as_bytes()[..cut])
+                + &journal_line(&call("c"), &recorded(json!(3)));
+            let mut journal = Journal::read(&continued);
+            assert!(journal.take(&call("c")).is_some(), "cut at {cut}");
+            assert_eq!(journal.take(&call("a")).is_some(), cut + 1 >= first.len());
+            assert_eq!(journal.take(&call("b")).is_some(), cut + 1 >= whole.len());
+        }
+    }
 
     #[test]
     fn equal_calls_get_their_answers_in_order_and_each_once() {

@@ -24,6 +24,6 @@ mod token;
 
 pub use check::check;
 pub use error::{Position, ScriptError};
-pub use journal::{AgentCall, Journal, Recorded, journal_line};
+pub use journal::{AgentCall, Journal, Recorded, continuable, journal_line};
 pub use machine::{Answer, Limits, MOST_ITEMS, Outcome, Request, RunOptions, run};
 pub use script::{Meta, Phase, Script};

@@ -10,14 +10,19 @@ use rquickjs::{
     CatchResultExt as _, CaughtError, Context, Ctx, Function, Object, Persistent, Promise, Runtime,
     Value,
 };
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
 
 /// Items of one call of `parallel` or `pipeline`.
 pub const MOST_ITEMS: usize = 4_096;
+
+/// Bytes that a script may say with `log` and `phase` and as errors of items. They lie outside of the engine's memory.
+const MOST_WORDS: usize = 4 << 20;
 
 /// How large the stack of a script may be.
 const STACK_BYTES: usize = 512 * 1024;
@@ -27,6 +32,9 @@ const PRELUDE: &str = "<prelude>";
 
 /// How the engine says that it reached the limit of memory.
 const NO_MEMORY: &str = "out of memory";
+
+/// How it is told that it said too much.
+const TOO_MANY_WORDS: &str = "it says too much";
 
 /// The parts of the language: no clock, no weak references, no shared memory.
 type Language = (
@@ -45,6 +53,8 @@ pub struct Limits {
     pub memory_bytes: usize,
     /// Rounds of loops and calls of functions, in thousands.
     pub steps: u64,
+    /// How long it may compute without waiting for an answer. Steps can be slow: each may work on megabytes.
+    pub computing: Duration,
 }
 
 impl Default for Limits {
@@ -52,12 +62,19 @@ impl Default for Limits {
         Self {
             memory_bytes: 64 << 20,
             steps: 200_000,
+            computing: Duration::from_secs(600),
         }
     }
 }
 
 /// How often the engine looks whether it should stop, in thousands of rounds.
 const STEPS_PER_LOOK: u64 = 10;
+
+impl Limits {
+    fn most_looks(&self) -> u64 {
+        self.steps / STEPS_PER_LOOK
+    }
+}
 
 /// The options of a run.
 #[derive(Debug, Clone, Default)]
@@ -108,7 +125,36 @@ pub enum Outcome {
     Failed(String),
 }
 
-type Requests = Rc<RefCell<Vec<Request>>>;
+/// What a script wants, until it waits. It lies outside of the engine's memory, and counts to it.
+#[derive(Debug, Default)]
+struct Wishes {
+    list: Vec<Request>,
+    /// Bytes of each call that has no answer.
+    open: HashMap<u64, usize>,
+    bytes: usize,
+}
+
+impl Wishes {
+    /// Counts a call, unless all that have no answer would take more than `most`.
+    fn count(&mut self, id: u64, bytes: usize, most: usize) -> bool {
+        // Each is a task beside its words.
+        let bytes = bytes + 256;
+        let all = self.bytes.saturating_add(bytes);
+        if all > most {
+            return false;
+        }
+        self.open.insert(id, bytes);
+        self.bytes = all;
+        true
+    }
+
+    fn answered(&mut self, id: u64) {
+        let bytes = self.open.remove(&id).unwrap_or_default();
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+}
+
+type Requests = Rc<RefCell<Wishes>>;
 
 /// Runs a script to its end, and gives what it returns. Blocks.
 ///
@@ -126,7 +172,7 @@ pub fn run(
     result.map_err(|error| machine.located(script, error))?;
     loop {
         machine.settle_jobs(script)?;
-        let wanted = std::mem::take(&mut *requests.borrow_mut());
+        let wanted = std::mem::take(&mut requests.borrow_mut().list);
         if let Some(ended) = machine.ended(script) {
             request(only_words(wanted));
             return ended;
@@ -139,6 +185,10 @@ pub fn run(
             });
         }
         let answer = answers.recv().unwrap_or(Answer::Stop);
+        if let Answer::To { id, .. } = &answer {
+            requests.borrow_mut().answered(*id);
+        }
+        machine.began.set(Instant::now());
         machine.take(script, answer)?;
     }
 }
@@ -188,7 +238,10 @@ struct Machine {
     context: Context,
     runtime: Runtime,
     looks: Arc<AtomicU64>,
-    most_looks: u64,
+    limits: Limits,
+    /// When it began to compute, and whether that was too long ago.
+    began: Rc<Cell<Instant>>,
+    too_long: Rc<Cell<bool>>,
     stop: Arc<AtomicBool>,
 }
 
@@ -199,12 +252,18 @@ impl Machine {
         runtime.set_memory_limit(options.limits.memory_bytes);
         runtime.set_max_stack_size(STACK_BYTES);
         let looks = Arc::new(AtomicU64::new(0));
-        let most_looks = options.limits.steps / STEPS_PER_LOOK;
+        let limits = options.limits;
         let stop = options.stop.clone();
         let (counted, stopped) = (looks.clone(), stop.clone());
+        let began = Rc::new(Cell::new(Instant::now()));
+        let too_long = Rc::new(Cell::new(false));
+        let (since, slow) = (began.clone(), too_long.clone());
         runtime.set_interrupt_handler(Some(Box::new(move || {
             let look = counted.fetch_add(1, Ordering::Relaxed);
-            look >= most_looks || stopped.load(Ordering::Relaxed)
+            if since.get().elapsed() > limits.computing {
+                slow.set(true);
+            }
+            look >= limits.most_looks() || slow.get() || stopped.load(Ordering::Relaxed)
         })));
         let context = Context::custom::<Language>(&runtime).map_err(failed)?;
         Ok(Self {
@@ -212,7 +271,9 @@ impl Machine {
             context,
             runtime,
             looks,
-            most_looks,
+            limits,
+            began,
+            too_long,
             stop,
         })
     }
@@ -267,13 +328,15 @@ impl Machine {
         if self.stop.load(Ordering::Relaxed) {
             return Err(ScriptError::Stopped);
         }
-        if self.looks.load(Ordering::Relaxed) <= self.most_looks {
+        let message = if self.too_long.get() {
+            let seconds = self.limits.computing.as_secs();
+            format!("it computed for {seconds} s without waiting for an agent")
+        } else if self.looks.load(Ordering::Relaxed) > self.limits.most_looks() {
+            let millions = self.limits.steps / 1000;
+            format!("it ran for {millions} million steps without end")
+        } else {
             return Ok(());
-        }
-        let message = format!(
-            "it ran for {} million steps without end",
-            self.most_looks * STEPS_PER_LOOK / 1000
-        );
+        };
         Err(ScriptError::Limit {
             name: script.name.clone(),
             at: looping(
@@ -372,6 +435,8 @@ impl Machine {
             let at = place(&error.stack).unwrap_or_else(|| looping(script, at));
             let message = "it used too much memory".to_owned();
             ScriptError::Limit { name, at, message }
+        } else if message.starts_with(TOO_MANY_WORDS) {
+            ScriptError::Limit { name, at, message }
         } else {
             ScriptError::Thrown { name, at, message }
         }
@@ -445,11 +510,27 @@ fn prelude<'js>(
         ctx.eval_with_options(include_str!("prelude.js"), evaluation);
     let define = define.catch(ctx).map_err(|error| thrown(&error))?;
     let requests = requests.clone();
-    let send = Function::new(ctx.clone(), move |kind: String, id: u64, body: String| {
-        if let Some(request) = wanted(&kind, id, &body) {
-            requests.borrow_mut().push(request);
+    let words = Cell::new(0_usize);
+    let most_bytes = options.limits.memory_bytes;
+    let send = move |ctx: Ctx<'js>, kind: String, id: u64, body: String| {
+        if matches!(kind.as_str(), "agent" | "workflow") {
+            if !requests.borrow_mut().count(id, body.len(), most_bytes) {
+                return Err(rquickjs::Exception::throw_range(&ctx, NO_MEMORY));
+            }
+        } else {
+            // Each has a line of its own, however short.
+            words.set(words.get().saturating_add(body.len() + 64));
+            if words.get() > MOST_WORDS {
+                let message = format!("{TOO_MANY_WORDS}: at most {} MB in a run", MOST_WORDS >> 20);
+                return Err(rquickjs::Exception::throw_range(&ctx, &message));
+            }
         }
-    });
+        if let Some(request) = wanted(&kind, id, &body) {
+            requests.borrow_mut().list.push(request);
+        }
+        Ok(())
+    };
+    let send = Function::new(ctx.clone(), send);
     let send = send.map_err(|error| Thrown::plain(&error))?;
     let hooks: rquickjs::Result<Object<'js>> =
         define.call((send, options.total_tokens, MOST_ITEMS));

@@ -11,11 +11,10 @@
   const request = (kind, body) => {
     // Made here, so that its stack names the line of the script.
     const failure = new Error('');
-    return new Promise((resolve, reject) => {
-      const id = next++;
-      waiting.set(id, { resolve, reject, failure });
-      send(kind, id, JSON.stringify(body));
-    });
+    const id = next++;
+    // Throws if too much waits already; nothing is waited for then.
+    send(kind, id, JSON.stringify(body));
+    return new Promise((resolve, reject) => waiting.set(id, { resolve, reject, failure }));
   };
 
   const list = (name, value) => {

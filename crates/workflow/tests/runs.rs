@@ -180,6 +180,7 @@ fn a_script_that_computes_or_allocates_without_end_is_stopped_where_it_is() {
         limits: Limits {
             memory_bytes: 16 << 20,
             steps: 2_000,
+            ..Limits::default()
         },
         ..RunOptions::default()
     };
@@ -201,6 +202,12 @@ fn a_script_that_computes_or_allocates_without_end_is_stopped_where_it_is() {
             "await agent('x')\nconst a = []\nfor (;;) a.push(new Array(1000).fill(a.length))",
             "a.js:4:",
         ),
+        // What waits for agents lies outside of the engine, and counts all the same.
+        (
+            "const long = 'x'.repeat(1000000)\nwhile (true) agent(long)",
+            "a.js:3:",
+        ),
+        ("while (true) {\n  agent('x') }", "a.js:3:"),
     ] {
         let error = ran_with(body, &options).result.unwrap_err();
         assert!(
@@ -209,6 +216,87 @@ fn a_script_that_computes_or_allocates_without_end_is_stopped_where_it_is() {
         );
         assert!(error.to_string().starts_with(at), "{body}: {error}");
     }
+}
+
+#[test]
+fn a_script_whose_steps_are_slow_is_stopped_by_the_time_that_it_computes() {
+    let options = RunOptions {
+        limits: Limits {
+            steps: u64::MAX,
+            computing: std::time::Duration::from_millis(10),
+            ..Limits::default()
+        },
+        ..RunOptions::default()
+    };
+    let body = "let n = 0\nfor (;;) n += 'x'.repeat(10000).length";
+    let error = ran_with(body, &options).result.unwrap_err();
+    assert!(matches!(error, ScriptError::Limit { .. }), "{error}");
+    assert!(error.to_string().starts_with("a.js:3:"), "{error}");
+    assert!(error.to_string().contains("without waiting"), "{error}");
+}
+
+#[test]
+fn prompts_that_were_answered_take_no_memory_and_one_that_is_too_long_is_refused() {
+    let options = RunOptions {
+        limits: Limits {
+            memory_bytes: 16 << 20,
+            steps: 2_000,
+            ..Limits::default()
+        },
+        ..RunOptions::default()
+    };
+    let body = "const long = 'x'.repeat(1000000)\nfor (let i = 0; i < 40; i++) await agent(long)\nreturn 'all'";
+    assert_eq!(ran_with(body, &options).result.unwrap(), json!("all"));
+    // Nothing waits for it.
+    let body = "const call = (text) => { try { agent(text) } catch (error) { return error.message } }\n\
+        const long = 'x'.repeat(5000000)\ncall(long), call(long), call(long)\nreturn [call(long), await agent('x')]";
+    assert_eq!(
+        ran_with(body, &options).result.unwrap(),
+        json!(["out of memory", "did x"])
+    );
+}
+
+#[test]
+fn a_script_that_speaks_without_end_is_stopped_where_it_is() {
+    // Words lie outside of the memory of the engine.
+    for (body, at) in [
+        (
+            "const long = 'x'.repeat(1000000)\nwhile (true) log(long)",
+            "a.js:3:",
+        ),
+        ("while (true) {\n  phase('next')\n}", "a.js:3:"),
+        (
+            "await agent('x')\nfor (;;) { await null; log('') }",
+            "a.js:3:",
+        ),
+    ] {
+        let told = ran(body);
+        let error = told.result.unwrap_err();
+        assert!(
+            matches!(error, ScriptError::Limit { .. }),
+            "{body}: {error}"
+        );
+        assert!(error.to_string().starts_with(at), "{body}: {error}");
+        assert!(
+            error.to_string().contains("at most 4 MB in a run"),
+            "{error}"
+        );
+        let bytes: usize = told.words.iter().map(String::len).sum();
+        assert!(bytes <= 4 << 20, "{body}: {bytes} bytes");
+    }
+    // One that continues all the same says nothing more, and its steps are counted.
+    let body = "const long = 'x'.repeat(1000)\nfor (;;) try { log(long) } catch (error) {}";
+    let options = RunOptions {
+        limits: Limits {
+            memory_bytes: 64 << 20,
+            steps: 20,
+            ..Limits::default()
+        },
+        ..RunOptions::default()
+    };
+    let told = ran_with(body, &options);
+    assert!(matches!(told.result, Err(ScriptError::Limit { .. })));
+    assert!(told.words.iter().map(String::len).sum::<usize>() <= 4 << 20);
 }
 
 #[test]

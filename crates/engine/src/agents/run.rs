@@ -454,6 +454,9 @@ fn reason_of(reason: TerminalReason, why: &str) -> String {
 /// nothing, or it was stopped.
 async fn next(shared: &Arc<ConversationShared>, entry: &Arc<AgentEntry>) -> Option<Prompt> {
     loop {
+        // Before the look into the inbox: the end of an agent is there before it stops to count. Under no lock: whoever
+        // locks the list locks the state of each agent after it.
+        let waits = waits_for_others(shared, entry);
         {
             // Held, so that no message slips in between the look and the end.
             let mut state = entry.state.lock();
@@ -462,11 +465,6 @@ async fn next(shared: &Arc<ConversationShared>, entry: &Arc<AgentEntry>) -> Opti
                 prompt.context_only = false;
                 return Some(prompt);
             }
-            let waits = shared.session.agents.all().iter().any(|other| {
-                other.parent.as_ref() == Some(&entry.id)
-                    && !Arc::ptr_eq(other, entry)
-                    && other.is_running()
-            });
             if !waits {
                 state.conversation = Weak::new();
                 return None;
@@ -477,6 +475,13 @@ async fn next(shared: &Arc<ConversationShared>, entry: &Arc<AgentEntry>) -> Opti
             () = entry.cancel.cancelled() => return None,
         }
     }
+}
+
+/// Whether an agent that it started still works.
+fn waits_for_others(shared: &ConversationShared, entry: &Arc<AgentEntry>) -> bool {
+    shared.session.agents.all().iter().any(|other| {
+        other.parent.as_ref() == Some(&entry.id) && !Arc::ptr_eq(other, entry) && other.is_running()
+    })
 }
 
 /// Ends the commands that an agent left running.

@@ -158,6 +158,8 @@ impl WorkflowAgents {
                     () = other.over() => {}
                     () = run.cancel.cancelled() => return Err(ToolError::failed("the run was stopped")),
                 },
+                // All of them ended in between.
+                (AgentError::TooMany, None) => {}
                 (error, _) => return Err(error.into()),
             }
         }

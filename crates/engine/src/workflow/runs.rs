@@ -46,8 +46,8 @@ pub(super) fn kept(paths: &SessionPaths, id: &str) -> Option<(String, PathBuf)> 
     let mut folders = own.chain(others.map(|session| session.path().join("subagents")));
     folders.find_map(|folder| {
         let file = |end: &str| folder.join(format!("workflow-{id}.{end}"));
-        let journal = std::fs::read_to_string(file("jsonl")).ok()?;
-        Some((journal, file("js")))
+        let journal = std::fs::read(file("jsonl")).ok()?;
+        Some((lathe_workflow::continuable(&journal), file("js")))
     })
 }
 
