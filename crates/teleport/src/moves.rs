@@ -212,7 +212,7 @@ fn find(
             .list(Scope::Project(folder), None)
             .into_iter()
             .find(|info| info.moved.is_none())
-            .ok_or_else(|| TeleportError::NoSession(folder.to_owned())),
+            .ok_or_else(|| Refusal::NoSession(folder.to_owned()).into()),
     }
 }
 
