@@ -1,7 +1,7 @@
 //! Prints what a start in the sandbox costs beside one with plain bubblewrap and one without anything:
 //! `LATHE_TEST_BINARY=target/release/lathe cargo run --release -p lathe-sandbox --example sandbox_cost`.
-//! The three are started in turns, so that whatever else the machine does meets all of them. The clock tells how long a command
-//! waits; on a busy machine the processor time says more.
+//! The sandbox is measured with a folder to write to, and as a session has it: a repository with protected paths, hidden folders,
+//! caches. All are started in turns, so that whatever else the machine does meets all of them.
 #![expect(
     clippy::print_stdout,
     clippy::disallowed_methods,
@@ -10,10 +10,13 @@
 
 #[cfg(target_os = "linux")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    use lathe_sandbox::{Request, Sandbox, SandboxOptions, SandboxPolicy};
+    use lathe_sandbox::{Request, Sandbox, SandboxOptions, SandboxPolicy, Wrapping};
+    use std::os::unix::process::CommandExt as _;
     use std::process::Command;
     use std::time::{Duration, Instant};
 
+    /// A command, and what holds its sandbox.
+    type Started = (Command, Option<Wrapping>);
     const TIMES: usize = 201;
     let helper =
         std::env::var_os("LATHE_TEST_BINARY").ok_or("LATHE_TEST_BINARY names no binary")?;
@@ -31,6 +34,26 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         writable: vec![project.clone()],
         ..SandboxPolicy::default()
     };
+    let git = Command::new("git")
+        .args(["init", "-q"])
+        .current_dir(&project)
+        .status()?;
+    if !git.success() {
+        return Err("git failed".into());
+    }
+    let mut repository = policy.clone();
+    let found = lathe_sandbox::repository(&project);
+    repository.writable.extend(found.writable);
+    repository.protected.extend(found.protected);
+    for name in [".ssh", ".aws", ".cargo", ".cache"] {
+        let path = folder.path().canonicalize()?.join(name);
+        std::fs::create_dir(&path)?;
+        if name.starts_with(".c") {
+            repository.caches.push(path);
+        } else {
+            repository.hidden.push(path);
+        }
+    }
     let request = Request {
         directory: &project,
         files: &[],
@@ -39,7 +62,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         proxy: None,
     };
     let place = project.as_os_str();
-    let plain = || Ok(Command::new("/bin/true"));
+    // All of them are started in the same way, by a copy of this process.
+    let start_as_others = |mut command: Command| {
+        // SAFETY: it does nothing.
+        unsafe { command.pre_exec(|| Ok(())) };
+        (command, None)
+    };
+    let plain = || Ok(start_as_others(Command::new("/bin/true")));
     let bubblewrap = || {
         let mut command = Command::new("bwrap");
         command
@@ -50,23 +79,29 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             ])
             .args([place, place])
             .args(["--", "/bin/true"]);
-        Ok(command)
+        Ok(start_as_others(command))
     };
-    let sandboxed = || -> Result<Command, Box<dyn std::error::Error>> {
-        let wrapping = sandbox.wrap(&policy, &request)?;
+    let start = |policy: &SandboxPolicy| -> Result<Started, Box<dyn std::error::Error>> {
+        let wrapping = sandbox.wrap(policy, &request)?;
         let (first, rest) = wrapping.words.split_first().ok_or("no words")?;
         let mut command = Command::new(first);
         command.args(rest).arg("/bin/true");
-        Ok(command)
+        let entry = wrapping.entry.clone();
+        // SAFETY: entering makes plain system calls only.
+        unsafe { command.pre_exec(move || entry.as_ref().map_or(Ok(()), |entry| entry.enter())) };
+        Ok((command, Some(wrapping)))
     };
-    type Start<'a> = &'a dyn Fn() -> Result<Command, Box<dyn std::error::Error>>;
-    let ways: [Start<'_>; 3] = [&plain, &bubblewrap, &sandboxed];
-    let mut times: [Vec<Duration>; 3] = Default::default();
-    let mut processor: [Vec<Duration>; 3] = Default::default();
+    let sandboxed = || start(&policy);
+    let in_repository = || start(&repository);
+    type Start<'a> = &'a dyn Fn() -> Result<Started, Box<dyn std::error::Error>>;
+    let ways: [Start<'_>; 4] = [&plain, &bubblewrap, &sandboxed, &in_repository];
+    let mut times: [Vec<Duration>; 4] = Default::default();
+    let mut processor: [Vec<Duration>; 4] = Default::default();
     for _ in 0..TIMES {
         for ((way, times), processor) in ways.iter().zip(&mut times).zip(&mut processor) {
             let (began, used) = (Instant::now(), children());
-            let ended = way()?.status()?;
+            let (mut command, _wrapping) = way()?;
+            let ended = command.status()?;
             times.push(began.elapsed());
             processor.push(children().saturating_sub(used));
             if !ended.success() {
@@ -74,17 +109,24 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
         }
     }
-    for (name, times) in [("by the clock", times), ("processor time", processor)] {
-        let [plain, bubblewrap, sandboxed] = times.map(|mut times| {
+    let medians = |times: [Vec<Duration>; 4]| {
+        times.map(|mut times| {
             times.sort_unstable();
             times[TIMES / 2].as_secs_f64() * 1000.0
-        });
-        println!(
-            "starting /bin/true, {name} (median of {TIMES}): plain {plain:.2} ms, bubblewrap {bubblewrap:.2} ms, the sandbox {sandboxed:.2} ms; \
-             ratio to bubblewrap {:.2} (at most 1.2)",
-            sandboxed / bubblewrap
-        );
-    }
+        })
+    };
+    let [plain, bubblewrap, sandboxed, in_repository] = medians(times);
+    println!(
+        "starting /bin/true, by the clock (median of {TIMES}): plain {plain:.2} ms, bubblewrap {bubblewrap:.2} ms, the sandbox {sandboxed:.2} ms, \
+         in a repository {in_repository:.2} ms; ratios to bubblewrap {:.2} and {:.2} (at most 1.2)",
+        sandboxed / bubblewrap,
+        in_repository / bubblewrap
+    );
+    // Plain bubblewrap doesn't wait for all of its processes, so theirs isn't known.
+    let [plain, _, sandboxed, in_repository] = medians(processor);
+    println!(
+        "the same in processor time: plain {plain:.2} ms, the sandbox {sandboxed:.2} ms, in a repository {in_repository:.2} ms"
+    );
     Ok(())
 }
 

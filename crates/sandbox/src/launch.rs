@@ -4,8 +4,9 @@
 //! namespaces that its process enters. The wrapping must live for as long as the command: with it go the
 //! stand-ins that protect absent files.
 
+use crate::bubblewrap::{self, Privileges};
 use crate::domains::UnixSockets;
-use crate::mounts::{self, HELPER, Needs, PROXY_SOCKET};
+use crate::mounts::{self, HELPER, Needs, PROXY_SOCKET, SMALL_HELPER};
 use crate::overlay;
 use crate::sandbox_policy::{FilterOptions, SandboxPolicy};
 #[cfg(target_os = "linux")]
@@ -17,7 +18,6 @@ use crate::{Confinement, run};
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::RawFd;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -49,8 +49,24 @@ pub struct Sandbox {
     state: Mutex<Option<Arc<State>>>,
     /// The namespace with the caches, by the folders that it was made for.
     caches: Mutex<Option<Caches>>,
-    /// The file with the small helper, if it works here. Set by the probe.
-    small_helper: OnceLock<PathBuf>,
+    /// The small helper, if it works here. Set by the probe.
+    small_helper: OnceLock<SmallHelper>,
+}
+
+/// The small helper of a session.
+#[derive(Debug)]
+struct SmallHelper {
+    path: PathBuf,
+    /// Whether it can make mounts.
+    mounts: bool,
+}
+
+impl SmallHelper {
+    /// Whether it makes these mounts.
+    fn mounts_all(&self, plan: &[mounts::Mount]) -> bool {
+        const MOST: usize = 256;
+        self.mounts && plan.len() <= MOST
+    }
 }
 
 #[derive(Debug)]
@@ -79,6 +95,12 @@ pub enum SandboxError {
     /// A protected path can't be held.
     #[error("a protected path can't be held: {0}")]
     Protect(io::Error),
+    /// A protected path is a link, which bubblewrap can't hold.
+    #[error(
+        "{} is a link that commands could replace, and bubblewrap can't prevent that here; put what it leads to in its place",
+        .0.display()
+    )]
+    Link(PathBuf),
 }
 
 /// A command to wrap.
@@ -237,9 +259,12 @@ impl Sandbox {
     }
 
     fn try_bubblewrap(&self, program: &Path) -> Result<(), ProbeError> {
+        if self.try_own_mounts(program) {
+            return Ok(());
+        }
         let mut words = vec![program.as_os_str().to_owned()];
         words.extend(
-            isolation(Privileges::of_process(), false)
+            bubblewrap::isolation(Privileges::of_process(), false)
                 .into_iter()
                 .map(Into::into),
         );
@@ -257,27 +282,75 @@ impl Sandbox {
         Ok(())
     }
 
+    /// Writes the small helper to the session's folder. Gives its path and its words for a policy without any folders.
+    #[cfg(target_os = "linux")]
+    fn write_small_helper(&self) -> Option<(PathBuf, Vec<OsString>)> {
+        let policy = SandboxPolicy::default();
+        let filter = filter_options(&policy, Tier::Bubblewrap);
+        let mut words = small_helper::words(&policy, filter, false, None)?;
+        words.extend(["--", "/bin/true"].map(OsString::from));
+        let path = self.state().ok()?.folder().join("start");
+        match small_helper::write(&path) {
+            Ok(()) => Some((path, words)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Some((path, words)),
+            Err(error) => {
+                tracing::debug!(%error, "the small helper can't be written");
+                None
+            }
+        }
+    }
+
+    /// Tries the small helper as the one that makes the mounts: the fastest way, and the only probe where it works.
+    #[cfg(target_os = "linux")]
+    fn try_own_mounts(&self, program: &Path) -> bool {
+        let (Some((path, restrictions)), Ok(state)) = (self.write_small_helper(), self.state())
+        else {
+            return false;
+        };
+        let mut stubs = Stubs::new(state.folder());
+        let policy = SandboxPolicy::default();
+        let Ok(plan) = mounts::plan(&policy, &state, &Needs::default(), &mut stubs) else {
+            return false;
+        };
+        let request = Request {
+            directory: Path::new("/"),
+            files: &[],
+            keeps: &[],
+            terminal: true,
+            proxy: None,
+        };
+        let privileges = Privileges::of_process();
+        let mut words = bubblewrap::without_mounts(program, &path, &plan, privileges, &request);
+        words.extend(restrictions);
+        match run::succeeds(&words) {
+            Ok(()) => self
+                .small_helper
+                .set(SmallHelper { path, mounts: true })
+                .is_ok(),
+            Err(error) => {
+                tracing::debug!(%error, "the small helper can't make mounts here");
+                false
+            }
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn try_own_mounts(&self, _program: &Path) -> bool {
+        false
+    }
+
     /// Tries the small helper, behind the words that make the sandbox. It is not needed, only faster.
     #[cfg(target_os = "linux")]
     fn try_small_helper(&self, mut words: Vec<OsString>) {
-        use crate::mounts::SMALL_HELPER;
-        let policy = SandboxPolicy::default();
-        let filter = filter_options(&policy, Tier::Bubblewrap);
-        let restrictions = small_helper::words(&policy, filter, false, None);
-        let (Some(restrictions), Ok(state)) = (restrictions, self.state()) else {
+        let Some((path, restrictions)) = self.write_small_helper() else {
             return;
         };
-        let path = state.folder().join("start");
-        if let Err(error) = small_helper::write(&path) {
-            tracing::debug!(%error, "the small helper can't be written");
-            return;
-        }
         words.extend(["--ro-bind".into(), path.clone().into_os_string()]);
-        words.extend([SMALL_HELPER, "--"].map(OsString::from));
+        words.extend([SMALL_HELPER, "--", SMALL_HELPER].map(OsString::from));
         words.extend(restrictions);
-        words.extend(["--", "/bin/true"].map(OsString::from));
+        let mounts = false;
         match run::succeeds(&words) {
-            Ok(()) => drop(self.small_helper.set(path)),
+            Ok(()) => drop(self.small_helper.set(SmallHelper { path, mounts })),
             Err(error) => tracing::debug!(%error, "the small helper doesn't work here"),
         }
     }
@@ -339,6 +412,7 @@ impl Sandbox {
                 reasons: status.missing.join("; "),
             });
         }
+        let policy = &policy.settled();
         let state = self.state()?;
         let mut stubs = Stubs::new(state.folder());
         let mut words;
@@ -394,27 +468,35 @@ impl Sandbox {
             _ => None,
         };
         let small = self.small_words(policy, request, privileges);
+        let helper = small.as_ref().and(self.small_helper.get());
         let needs = Needs {
             files: request.files,
             // Beside the small helper only ssh needs ours, to get to the proxy.
             helper: (small.is_none() || request.proxy.is_some())
                 .then_some(self.options.helper.as_path()),
-            small_helper: small
-                .as_ref()
-                .and_then(|_| self.small_helper.get().map(PathBuf::as_path)),
             proxy: request.proxy.map(|(socket, _)| socket),
             caches,
         };
-        let plan =
+        let mut plan =
             mounts::plan(policy, state, &needs, &mut stubs).map_err(SandboxError::Protect)?;
-        let mut words = match bubblewrap {
-            Some(program) => bubblewrap_words(program, &plan, privileges, request),
-            None => self.namespace_words(&plan, privileges, request),
-        };
-        if let Some(small) = small {
+        if let (Some(program), Some(small), Some(helper)) = (bubblewrap, small, helper) {
+            let mut words = if helper.mounts_all(&plan) {
+                bubblewrap::without_mounts(program, &helper.path, &plan, privileges, request)
+            } else {
+                plan.push(mounts::small_helper(&helper.path));
+                let mut words = bubblewrap::with_mounts(program, &plan, privileges, request)
+                    .map_err(SandboxError::Link)?;
+                words.push(SMALL_HELPER.into());
+                words
+            };
             words.extend(small);
             return Ok((words, stubs));
         }
+        let mut words = match bubblewrap {
+            Some(program) => bubblewrap::with_mounts(program, &plan, privileges, request)
+                .map_err(SandboxError::Link)?,
+            None => self.namespace_words(&plan, privileges, request),
+        };
         if bubblewrap.is_some() {
             words.extend([HELPER, HELPER_WORD, "--inside"].map(OsString::from));
         }
@@ -475,95 +557,8 @@ impl Sandbox {
     }
 }
 
-/// The words for bubblewrap: what is isolated, and what is mounted. The helper follows.
-fn bubblewrap_words(
-    program: &Path,
-    plan: &[mounts::Mount],
-    privileges: Privileges,
-    request: &Request<'_>,
-) -> Vec<OsString> {
-    let mut words = vec![program.as_os_str().to_owned()];
-    words.extend(
-        isolation(privileges, !request.terminal)
-            .into_iter()
-            .map(Into::into),
-    );
-    words.extend(["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"].map(Into::into));
-    for file in ["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus"] {
-        words.extend(["--ro-bind-try", file, file].map(Into::into));
-    }
-    words.extend(mounts::bubblewrap_arguments(plan));
-    words.push("--chdir".into());
-    words.push(request.directory.into());
-    words.push("--".into());
-    words
-}
-
 /// Why a probe failed.
 pub(crate) use crate::run::ProbeError;
-
-/// With which rights the processes of a sandbox run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Privileges {
-    /// A user namespace in which this user is the only one: no rights at all.
-    OwnNamespace,
-    /// Root, with the right to use other people's files in writable folders and nothing else.
-    Root,
-}
-
-impl Privileges {
-    fn of_process() -> Self {
-        Self::OwnNamespace
-    }
-
-    /// Root needs rights over the files of others only if a writable folder belongs to somebody else.
-    fn needed(policy: &SandboxPolicy) -> Self {
-        // SAFETY: the call only reports a number.
-        let is_root = unsafe { libc::geteuid() } == 0;
-        let foreign = |path: &PathBuf| path.metadata().is_ok_and(|metadata| metadata.uid() != 0);
-        if is_root && policy.writable.iter().any(foreign) {
-            Self::Root
-        } else {
-            Self::OwnNamespace
-        }
-    }
-}
-
-/// The restrictions by bubblewrap.
-fn isolation(privileges: Privileges, new_session: bool) -> Vec<&'static str> {
-    let mut words = match privileges {
-        Privileges::OwnNamespace => vec![
-            "--unshare-all",
-            "--unshare-user",
-            "--disable-userns",
-            "--cap-drop",
-            "ALL",
-        ],
-        Privileges::Root => vec![
-            "--unshare-ipc",
-            "--unshare-pid",
-            "--unshare-net",
-            "--unshare-uts",
-            "--unshare-cgroup-try",
-            "--cap-drop",
-            "ALL",
-            "--cap-add",
-            "CAP_DAC_OVERRIDE",
-            "--cap-add",
-            "CAP_FOWNER",
-            "--cap-add",
-            "CAP_CHOWN",
-            // For the helper, which gives everything but the three above up for good.
-            "--cap-add",
-            "CAP_SETPCAP",
-        ],
-    };
-    words.extend(["--die-with-parent", "--as-pid-1"]);
-    if new_session {
-        words.push("--new-session");
-    }
-    words
-}
 
 /// The calls that a policy allows in a tier.
 fn filter_options(policy: &SandboxPolicy, tier: Tier) -> FilterOptions {

@@ -18,6 +18,7 @@
 //! [`ReadOnlyPolicy`] and [`SandboxPolicy`].
 
 mod blocked;
+mod bubblewrap;
 mod domains;
 #[cfg(target_os = "linux")]
 mod filter;
@@ -26,6 +27,7 @@ mod helper_program;
 #[cfg(target_os = "linux")]
 mod inner;
 mod launch;
+mod links;
 mod mounts;
 mod overlay;
 mod policy;
@@ -59,6 +61,7 @@ pub use launch::{
     HELPER_FAILED, HELPER_WORD, PROXY_PORTS, Request, Sandbox, SandboxError, SandboxOptions,
     Wrapping,
 };
+pub use links::links_of;
 pub use mounts::AUTHORITIES;
 pub use policy::ReadOnlyPolicy;
 pub use receive::receive_sockets;

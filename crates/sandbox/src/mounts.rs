@@ -5,6 +5,7 @@
 //! on itself, read-only; so are the folders above it up to the writable one, writable: what something is mounted
 //! on can't be renamed, and nothing else can be put in its place.
 
+use crate::links::{self, Settled};
 use crate::sandbox_policy::{SandboxPolicy, depth};
 use crate::state::State;
 use crate::stubs::{Place, Stubs};
@@ -39,13 +40,19 @@ pub(crate) enum Mount {
     Searchable(PathBuf),
     /// The end of that: from here on nothing can be made in it.
     Sealed(PathBuf),
+    /// A link, on itself, so that no other can take its place. bubblewrap can't: what must not be left out is `needed`.
+    Link { at: PathBuf, needed: bool },
 }
 
 impl Mount {
     fn place(&self) -> &Path {
         match self {
             Self::Bind { to, .. } => to,
-            Self::Memory(at) | Self::Hidden(at) | Self::Searchable(at) | Self::Sealed(at) => at,
+            Self::Memory(at)
+            | Self::Hidden(at)
+            | Self::Searchable(at)
+            | Self::Sealed(at)
+            | Self::Link { at, .. } => at,
         }
     }
 
@@ -63,9 +70,8 @@ impl Mount {
 pub(crate) struct Needs<'a> {
     /// Files outside that it must be able to read, wherever they are.
     pub(crate) files: &'a [PathBuf],
-    /// The helper, the small one, and the socket of the proxy.
+    /// The helper, and the socket of the proxy.
     pub(crate) helper: Option<&'a Path>,
-    pub(crate) small_helper: Option<&'a Path>,
     pub(crate) proxy: Option<&'a Path>,
     /// Whether changes of caches are kept apart, so that caches can be written.
     pub(crate) caches: bool,
@@ -101,23 +107,15 @@ pub(crate) fn plan(
         }
     }
     for protected in &policy.protected {
-        let path = &protected.path;
-        let Some(root) = writable_above(policy, path) else {
+        let path = &hold_links(&mut entries, policy, &protected.path, true);
+        if writable_above(policy, path).is_none() {
             continue;
-        };
+        }
         let stand_in = stubs.put(path, &protected.absent)?;
         if stand_in == Place::Nothing || is_link(path) {
             continue;
         }
-        for between in path
-            .ancestors()
-            .skip(1)
-            .take_while(|folder| *folder != root)
-        {
-            if !entries.iter().any(|known| known.place() == between) {
-                entries.push(Mount::on_itself(between, true));
-            }
-        }
+        hold_folders_above(&mut entries, policy, path);
         let mut mount = Mount::on_itself(path, false);
         if let (Place::EmptyFile, Mount::Bind { from, .. }) = (stand_in, &mut mount) {
             // A device: git and others pass over what is no file.
@@ -125,7 +123,13 @@ pub(crate) fn plan(
         }
         add(&mut entries, mount);
     }
-    for path in &policy.hidden {
+    for hidden in &policy.hidden {
+        let path = &hold_links(&mut entries, policy, hidden, false);
+        // A link in a project could lead to anything, a device as well: only a file is hidden there.
+        if path != hidden && !path.is_file() {
+            continue;
+        }
+        hold_folders_above(&mut entries, policy, path);
         if path.is_dir() {
             add(&mut entries, Mount::Hidden(path.clone()));
         } else if path.exists() {
@@ -146,6 +150,7 @@ pub(crate) fn plan(
     }
     for masked in policy.masked.iter().filter(|it| it.stand_in.exists()) {
         if masked.path.exists() || masked.path == Path::new(AUTHORITIES) {
+            hold_folders_above(&mut entries, policy, &masked.path);
             let mount = Mount::Bind {
                 from: masked.stand_in.clone(),
                 to: masked.path.clone(),
@@ -169,13 +174,62 @@ pub(crate) fn plan(
     Ok(mounts)
 }
 
+/// Holds the folders between a path and the writable one above it: a folder that is renamed would take what is mounted
+/// in it along, and the next command would find it at another place.
+fn hold_folders_above(entries: &mut Vec<Mount>, policy: &SandboxPolicy, path: &Path) {
+    let Some(root) = writable_above(policy, path).filter(|root| *root != path) else {
+        return;
+    };
+    let between = path.ancestors().skip(1);
+    for folder in between.take_while(|folder| *folder != root) {
+        let is_free = policy.check_write(folder).is_ok() && policy.check_read(folder).is_ok();
+        if is_free && !entries.iter().any(|known| known.place() == folder) {
+            entries.push(Mount::on_itself(folder, true));
+        }
+    }
+}
+
+/// Holds the links that lead from a path to another, where a command could replace them. Gives the other.
+fn hold_links(
+    entries: &mut Vec<Mount>,
+    policy: &SandboxPolicy,
+    path: &Path,
+    needed: bool,
+) -> PathBuf {
+    let Some(root) = writable_above(policy, path) else {
+        return path.to_path_buf();
+    };
+    let Settled { path, links } = links::settle(root, path);
+    for link in links {
+        if !link
+            .parent()
+            .is_some_and(|it| policy.check_write(it).is_ok())
+        {
+            continue;
+        }
+        hold_folders_above(entries, policy, &link);
+        let known = entries.iter_mut().find(|known| *known.place() == link);
+        match known {
+            Some(Mount::Link { needed: known, .. }) => *known |= needed,
+            Some(_) => {}
+            None => entries.push(Mount::Link { at: link, needed }),
+        }
+    }
+    path
+}
+
+/// The small helper, in a sandbox whose mounts bubblewrap makes.
+pub(crate) fn small_helper(path: &Path) -> Mount {
+    Mount::Bind {
+        from: path.to_path_buf(),
+        to: SMALL_HELPER.into(),
+        writable: false,
+    }
+}
+
 /// The programs and the socket that every command finds in its `/run`.
 fn helpers(needs: &Needs<'_>) -> impl Iterator<Item = Mount> {
-    let places = [
-        (needs.helper, HELPER),
-        (needs.small_helper, SMALL_HELPER),
-        (needs.proxy, PROXY_SOCKET),
-    ];
+    let places = [(needs.helper, HELPER), (needs.proxy, PROXY_SOCKET)];
     places.into_iter().filter_map(|(from, to)| {
         Some(Mount::Bind {
             from: from?.to_path_buf(),
@@ -255,7 +309,15 @@ fn writable_above<'a>(policy: &'a SandboxPolicy, path: &Path) -> Option<&'a Path
         .map(PathBuf::as_path)
 }
 
-/// The arguments for bubblewrap.
+/// The first link that must be held.
+pub(crate) fn needed_link(mounts: &[Mount]) -> Option<&Path> {
+    mounts.iter().find_map(|mount| match mount {
+        Mount::Link { at, needed: true } => Some(at.as_path()),
+        _ => None,
+    })
+}
+
+/// The arguments for bubblewrap, which can't hold links.
 pub(crate) fn bubblewrap_arguments(mounts: &[Mount]) -> Vec<OsString> {
     let mut words: Vec<OsString> = Vec::new();
     let mut push = |parts: &[&OsStr]| words.extend(parts.iter().map(OsString::from));
@@ -281,7 +343,28 @@ pub(crate) fn bubblewrap_arguments(mounts: &[Mount]) -> Vec<OsString> {
                 at.as_os_str(),
             ]),
             Mount::Sealed(at) => push(&["--remount-ro".as_ref(), at.as_os_str()]),
+            Mount::Link { .. } => {}
         }
+    }
+    words
+}
+
+/// The arguments for the small helper.
+pub(crate) fn helper_arguments(mounts: &[Mount]) -> Vec<OsString> {
+    let mut words: Vec<OsString> = Vec::new();
+    for mount in mounts {
+        let (option, paths): (&str, &[&PathBuf]) = match mount {
+            Mount::Bind { from, to, writable } => {
+                (if *writable { "--bind" } else { "--ro-bind" }, &[from, to])
+            }
+            Mount::Memory(at) => ("--tmpfs", &[at]),
+            Mount::Hidden(at) => ("--hide", &[at]),
+            Mount::Searchable(at) => ("--searchable", &[at]),
+            Mount::Sealed(at) => ("--seal", &[at]),
+            Mount::Link { at, .. } => ("--link", &[at]),
+        };
+        words.push(option.into());
+        words.extend(paths.iter().map(|path| path.as_os_str().to_owned()));
     }
     words
 }
@@ -305,6 +388,7 @@ pub(crate) fn encode(mounts: &[Mount]) -> OsString {
             Mount::Hidden(at) => (b'h', Path::new(""), at),
             Mount::Searchable(at) => (b's', Path::new(""), at),
             Mount::Sealed(at) => (b'e', Path::new(""), at),
+            Mount::Link { at, .. } => (b'l', Path::new(""), at),
         };
         bytes.push(kind);
         for path in [from, to] {
@@ -350,6 +434,10 @@ pub(crate) fn decode(text: &OsStr) -> Vec<Mount> {
                 b'm' => Mount::Memory(to),
                 b's' => Mount::Searchable(to),
                 b'e' => Mount::Sealed(to),
+                b'l' => Mount::Link {
+                    at: to,
+                    needed: true,
+                },
                 _ => Mount::Hidden(to),
             })
         })

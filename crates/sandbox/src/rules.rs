@@ -224,7 +224,9 @@ fn around(folder: &Path, hidden: &[PathBuf], found: &mut Vec<PathBuf>) {
         return;
     };
     for entry in entries.flatten() {
-        if found.len() < MOST {
+        // A rule for a link would be for its target, which is found by its own path.
+        let is_link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
+        if found.len() < MOST && !is_link {
             around(&entry.path(), hidden, found);
         }
     }

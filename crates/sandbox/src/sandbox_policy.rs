@@ -169,6 +169,30 @@ impl SandboxPolicy {
         }
     }
 
+    /// The policy without entries that add nothing, and that a command could lead elsewhere: what lies in a writable
+    /// folder is writable anyway, and a link that a command puts there must not make something else writable or visible.
+    /// The root of the file system is never writable as a whole: in it are the devices and switches of the machine.
+    pub(crate) fn settled(&self) -> Self {
+        let mut settled = self.clone();
+        let is_held = |path: &Path| {
+            let around = self.writable.iter();
+            let around = around.filter(|folder| *folder != path && *folder != Path::new("/"));
+            let protected = self.protected.iter().map(|entry| &entry.path);
+            match (deepest(around, path), deepest(protected, path)) {
+                (Some(writable), Some(protected)) => depth(protected) > depth(writable),
+                (Some(_), None) => false,
+                (None, _) => true,
+            }
+        };
+        settled
+            .writable
+            .retain(|path| is_held(path) && path != Path::new("/"));
+        settled
+            .shown
+            .retain(|path| deepest(self.hidden.iter(), path).is_some_and(|hidden| hidden != path));
+        settled
+    }
+
     /// Whether a path may be written.
     ///
     /// # Errors
@@ -272,6 +296,21 @@ pub(crate) mod tests {
         assert_eq!(check("/wx"), Err(Refusal::OutsideOfWritable));
         assert_eq!(check("/etc/passwd"), Err(Refusal::OutsideOfWritable));
         assert_eq!(check("/tmp/x"), Ok(()));
+    }
+
+    #[test]
+    fn what_a_command_could_lead_elsewhere_is_no_entry_of_its_own() {
+        let mut policy = policy();
+        let further = ["/w/out", "/other", "/"];
+        policy.writable.extend(further.map(PathBuf::from));
+        policy.shown.push("/w/shown".into());
+        let settled = policy.settled();
+        let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
+        assert_eq!(
+            settled.writable,
+            paths(&["/w", "/w/.lathe/worktrees/a", "/other"])
+        );
+        assert_eq!(settled.shown, paths(&["/home/u/.ssh/known_hosts"]));
     }
 
     #[test]

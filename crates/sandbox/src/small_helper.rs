@@ -4,7 +4,7 @@
 //! folder, and bubblewrap runs it in the sandbox. Our own binary can do the same and more, but the loader adjusts
 //! the addresses in all of it first, which takes as long as bubblewrap itself.
 
-use crate::mounts::{PROXY_SOCKET, SMALL_HELPER};
+use crate::mounts::PROXY_SOCKET;
 use crate::sandbox_policy::FilterOptions;
 use crate::{SandboxPolicy, rules, sandbox_filter};
 use std::ffi::OsString;
@@ -34,7 +34,7 @@ pub(crate) fn words(
     if PROGRAM.is_empty() {
         return None;
     }
-    let mut words: Vec<OsString> = vec![SMALL_HELPER.into()];
+    let mut words: Vec<OsString> = Vec::new();
     if root {
         words.push("--root".into());
     }

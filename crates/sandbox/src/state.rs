@@ -13,6 +13,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 const PREFIX: &str = "run-";
+/// A folder that is being removed. Whoever finds one goes on with it.
+const GONE_PREFIX: &str = "gone-";
 const LOCK: &str = "lock";
 /// Names the folder for sockets.
 const SOCKETS: &str = "sockets";
@@ -167,7 +169,7 @@ pub(crate) fn sessions(base: &Path) -> Vec<(PathBuf, bool)> {
             // A folder without a lock is being made, or was left half-made a while ago.
             let used = match open_lock(&folder, false) {
                 Ok(lock) => !try_lock(&lock),
-                Err(_) => is_fresh(&folder),
+                Err(_) => is_fresh(&folder) && maker_lives(&folder),
             };
             (folder, used)
         })
@@ -183,6 +185,18 @@ fn is_fresh(folder: &Path) -> bool {
     age.is_none_or(|age| age.as_secs() < 60)
 }
 
+/// Whether the process that a folder is named after is there.
+fn maker_lives(folder: &Path) -> bool {
+    let name = folder.file_name().and_then(|name| name.to_str());
+    let number = name.and_then(|name| name.strip_prefix(PREFIX)?.split('-').next());
+    let Some(number) = number.and_then(|number| number.parse::<libc::pid_t>().ok()) else {
+        return false;
+    };
+    // SAFETY: sends nothing, only looks.
+    let found = unsafe { libc::kill(number, 0) };
+    found == 0 || io::Error::last_os_error().kind() == io::ErrorKind::PermissionDenied
+}
+
 /// Removes what killed sessions left.
 fn sweep(base: &Path) {
     for (folder, used) in sessions(base) {
@@ -192,10 +206,26 @@ fn sweep(base: &Path) {
         stubs::remove_listed(base, &folder);
         remove(&folder);
     }
+    for entry in fs::read_dir(base).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(GONE_PREFIX) {
+            remove_all(&entry.path());
+        }
+    }
+}
+
+/// Removes the folder of a session. It gets another name first: without its lock it would count as one that is being made.
+fn remove(folder: &Path) {
+    let name = folder.file_name().and_then(|name| name.to_str());
+    let other = name.and_then(|name| name.strip_prefix(PREFIX));
+    let other = other.map(|rest| folder.with_file_name(format!("{GONE_PREFIX}{rest}")));
+    match other {
+        Some(other) if fs::rename(folder, &other).is_ok() => remove_all(&other),
+        _ => remove_all(folder),
+    }
 }
 
 /// Removes a folder with everything in it, also what the kernel's overlay made unreadable there.
-fn remove(folder: &Path) {
+fn remove_all(folder: &Path) {
     if let Ok(sockets) = fs::read_to_string(folder.join(SOCKETS)) {
         let sockets = Path::new(&sockets);
         let name = sockets
@@ -240,6 +270,33 @@ mod tests {
         assert_eq!(sessions(base.path()), [(folder.clone(), true)]);
         drop(state);
         assert!(!folder.exists());
+    }
+
+    #[test]
+    fn a_removal_that_was_cut_short_is_finished_by_the_next() {
+        let base = tempfile::tempdir().unwrap();
+        let project = tempfile::tempdir().unwrap();
+        let stub = project.path().join("stub");
+        // Killed while it removed a folder, and killed before it locked its own: no such process is there any more.
+        let half = base.path().join("gone-1-0-abc");
+        fs::create_dir_all(half.join("tmp/more")).unwrap();
+        let made = base.path().join(format!("run-{}-0-abc", libc::pid_t::MAX));
+        fs::create_dir(&made).unwrap();
+        let mut list = b"f".to_vec();
+        list.extend_from_slice(stub.as_os_str().as_encoded_bytes());
+        list.push(0);
+        fs::write(made.join(STUBS), list).unwrap();
+        fs::write(&stub, "").unwrap();
+        let state = State::new(base.path()).unwrap();
+        assert!(!half.exists() && !made.exists() && !stub.exists());
+        // One that is being made by somebody who lives is left alone.
+        let being_made = base
+            .path()
+            .join(format!("run-{}-9-abc", std::process::id()));
+        fs::create_dir(&being_made).unwrap();
+        drop(State::new(base.path()).unwrap());
+        assert!(being_made.exists());
+        drop(state);
     }
 
     #[test]

@@ -98,6 +98,15 @@ impl Stubs {
         match made {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            // The command can't make it either.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+                ) =>
+            {
+                return Ok(Place::Nothing);
+            }
             Err(error) => return Err(error),
         }
         held.insert(path.to_path_buf(), Held { commands: 1, text });

@@ -1016,11 +1016,17 @@ fn a_command_is_run_and_explained_on_the_command_line() {
     );
     let output = home.run(["sandbox", "explain", "npm install"], "");
     assert!(output.stdout.contains("the sandbox is off"), "{output:#?}");
-    let settings = json!({"sandbox": {"excludedCommands": ["docker"]}});
+    let settings = json!({
+        "sandbox": {"excludedCommands": ["docker"]},
+        "permissions": {"deny": ["Bash(touch denied)"]},
+    });
     home.write(home.config().join("settings.json"), settings.to_string());
     for (command, words) in [
         ("npm install", "runs in the sandbox, without confirmation"),
         ("docker ps", "outside the sandbox"),
+        // A safety check comes before the sandbox.
+        ("rm -rf /etc", "runs in the sandbox, after it is permitted"),
+        ("touch denied", "it doesn't run"),
     ] {
         let output = home.run(["sandbox", "explain", command], "");
         assert!(output.stdout.contains(words), "{output:#?}");

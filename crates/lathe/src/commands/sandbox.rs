@@ -291,17 +291,19 @@ fn explain(places: &Places, settings: &Resolved, command: &str) -> Outcome {
     let context = context(places, settings, &configured, wish, tier);
     let analysis = lathe_shell::analysis::analyse(command, context.shell);
     let facts = &context.sandbox;
+    let explanation = cli::explain(command, &context);
     let place = if !tier.confines() {
         "no sandbox is available, so it runs without one"
     } else if !facts.bash_sandboxed {
         "the sandbox is off (sandbox.enabled), so it runs without one"
     } else if facts.excludes(&analysis, &context.home) {
         "it runs outside the sandbox: every part of it is in sandbox.excludedCommands"
-    } else if facts.auto_allow {
+    } else if explanation.verdict() == "deny" {
+        "it doesn't run"
+    } else if facts.auto_allow && explanation.verdict() == "allow" {
         "it runs in the sandbox, without confirmation (sandbox.autoAllowBashIfSandboxed)"
     } else {
         "it runs in the sandbox, after it is permitted"
     };
-    let explanation = cli::explain(command, &context);
     print(&format!("{place}\n\n{}", explanation.to_text(false)))
 }

@@ -87,7 +87,9 @@ pub fn policy(context: &PermissionContext) -> (SandboxPolicy, Vec<String>) {
     let roots = context.roots.iter().cloned();
     let session = context.files.session_paths.iter().map(|path| real(path));
     for path in roots.chain(further).chain(session) {
-        if !denied.iter().any(|denied| path.starts_with(denied)) {
+        if path == Path::new("/") {
+            problems.push("the root of the file system is not writable as a whole in the sandbox: name folders in sandbox.filesystem.allowWrite".to_owned());
+        } else if !denied.iter().any(|denied| path.starts_with(denied)) {
             push(&mut policy.writable, path);
         }
     }
@@ -642,6 +644,17 @@ mod tests {
         assert!(policy.check_read(&home.join(".ssh/id_rsa")).is_err());
         context.set_sandbox(context.sandbox.clone());
         assert!(context.sandbox.bounds.writable.is_empty());
+    }
+
+    #[test]
+    fn the_root_of_the_file_system_is_not_writable_as_a_whole() {
+        let context = PermissionContext::new(Path::new("/"), Path::new("/h"), Path::new("/h/l"));
+        let (policy, problems) = policy(&context);
+        assert!(policy.check_write(Path::new("/etc/x")).is_err());
+        assert!(
+            problems[0].contains("root of the file system"),
+            "{problems:?}"
+        );
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::overlay::{check, write_to};
 use std::ffi::CStr;
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
 /// Devices that every program may expect.
@@ -105,8 +105,17 @@ fn mount(
         .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", at.display())))
 }
 
-/// Makes a mount, and perhaps those in it, read-only or writable. Never with set-user-id programs or devices.
-fn set_attributes(at: &Path, writable: bool, recursive: bool) -> io::Result<()> {
+/// Makes what is mounted somewhere, and perhaps what is mounted in it, read-only.
+fn make_read_only(at: &Path, recursive: bool) -> io::Result<()> {
+    let flags = if recursive { libc::AT_RECURSIVE } else { 0 };
+    set_attributes(libc::AT_FDCWD, &c_path(at)?, READ_ONLY, flags)
+}
+
+const READ_ONLY: u64 = 1;
+
+/// Makes a mount read-only, or leaves it as it is outside. Never with set-user-id programs or devices, and apart from
+/// what is mounted outside.
+fn set_attributes(folder: i32, at: &CStr, set: u64, flags: i32) -> io::Result<()> {
     #[repr(C)]
     struct Attributes {
         set: u64,
@@ -114,21 +123,19 @@ fn set_attributes(at: &Path, writable: bool, recursive: bool) -> io::Result<()> 
         propagation: u64,
         users: u64,
     }
-    const READ_ONLY: u64 = 1;
     const NO_SET_ID: u64 = 2;
+    const PRIVATE: u64 = 1 << 18;
     let attributes = Attributes {
-        set: NO_SET_ID | if writable { 0 } else { READ_ONLY },
-        clear: if writable { READ_ONLY } else { 0 },
-        propagation: 0,
+        set: NO_SET_ID | set,
+        clear: 0,
+        propagation: PRIVATE,
         users: 0,
     };
-    let at = c_path(at)?;
-    let flags = if recursive { libc::AT_RECURSIVE } else { 0 };
     // SAFETY: a terminated text, and a structure with its size.
     let result = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
-            libc::AT_FDCWD,
+            folder,
             at.as_ptr(),
             flags,
             &raw const attributes,
@@ -142,7 +149,7 @@ fn set_attributes(at: &Path, writable: bool, recursive: bool) -> io::Result<()> 
     }
 }
 
-/// A mount with what is to be bound held open, because later mounts may hide its path.
+/// A mount with a copy of what is to be bound, because later mounts may hide its path.
 struct Held<'a> {
     mount: &'a Mount,
     from: Option<(OwnedFd, bool)>,
@@ -163,12 +170,13 @@ fn mount_all(task: &Task) -> io::Result<()> {
     let mut held = Vec::new();
     for mount in &task.mounts {
         let from = match mount {
-            Mount::Bind { from, .. } => Some((open_path(from)?, from.is_dir())),
+            Mount::Bind { from, .. } => Some((open_tree(from, libc::AT_RECURSIVE)?, from.is_dir())),
+            Mount::Link { at, .. } => Some((open_tree(at, libc::AT_SYMLINK_NOFOLLOW)?, false)),
             Mount::Memory(_) | Mount::Hidden(_) | Mount::Searchable(_) | Mount::Sealed(_) => None,
         };
         held.push(Held { mount, from });
     }
-    set_attributes(Path::new("/"), false, true)?;
+    make_read_only(Path::new("/"), true)?;
     make_devices(&devices)?;
     for held in &held {
         put(held)?;
@@ -188,10 +196,53 @@ fn open_path(path: &Path) -> io::Result<OwnedFd> {
         .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
 }
 
-fn bind(from: &OwnedFd, to: &Path, recursive: bool) -> io::Result<()> {
+/// A copy of what is at a path, perhaps with the mounts in it, that has no place yet.
+fn open_tree(path: &Path, flags: i32) -> io::Result<OwnedFd> {
+    let text = c_path(path)?;
+    let flags = flags.cast_unsigned() | libc::OPEN_TREE_CLONE | libc::OPEN_TREE_CLOEXEC;
+    // SAFETY: a terminated text and numbers.
+    let opened =
+        unsafe { libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, text.as_ptr(), flags) };
+    match i32::try_from(opened) {
+        // SAFETY: the call gave a new descriptor.
+        Ok(opened) if opened >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(opened) }),
+        _ => {
+            let error = io::Error::last_os_error();
+            let words = format!("{}: {error}", path.display());
+            Err(io::Error::new(error.kind(), words))
+        }
+    }
+}
+
+/// Gives a copy its place.
+fn move_to(copy: &OwnedFd, to: &Path) -> io::Result<()> {
+    const FROM_EMPTY_PATH: u32 = 4;
+    let text = c_path(to)?;
+    // SAFETY: terminated texts and numbers.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_move_mount,
+            copy.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_FDCWD,
+            text.as_ptr(),
+            FROM_EMPTY_PATH,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        let error = io::Error::last_os_error();
+        Err(io::Error::new(
+            error.kind(),
+            format!("{}: {error}", to.display()),
+        ))
+    }
+}
+
+fn bind(from: &OwnedFd, to: &Path) -> io::Result<()> {
     let from = c_path(Path::new(&format!("/proc/self/fd/{}", from.as_raw_fd())))?;
-    let flags = libc::MS_BIND | if recursive { libc::MS_REC } else { 0 };
-    mount(&from, to, None, flags, None)
+    mount(&from, to, None, libc::MS_BIND, None)
 }
 
 /// Makes sure that there is something to mount on.
@@ -212,22 +263,27 @@ fn place(at: &Path, folder: bool) -> io::Result<()> {
 fn put(held: &Held<'_>) -> io::Result<()> {
     match (held.mount, &held.from) {
         (Mount::Bind { to, writable, .. }, Some((from, folder))) => {
+            let set = if *writable { 0 } else { READ_ONLY };
+            let flags = libc::AT_EMPTY_PATH | libc::AT_RECURSIVE;
+            set_attributes(from.as_raw_fd(), c"", set, flags)?;
             place(to, *folder)?;
-            bind(from, to, *folder)?;
-            // Mounts in it that are read-only for everybody can't be made writable: they stay as they are.
-            set_attributes(to, *writable, *folder).or_else(|_| set_attributes(to, *writable, false))
+            move_to(from, to)
+        }
+        (Mount::Link { at, .. }, Some((link, _))) => {
+            set_attributes(link.as_raw_fd(), c"", READ_ONLY, libc::AT_EMPTY_PATH)?;
+            move_to(link, at)
         }
         (Mount::Memory(at), _) => memory(at, c"mode=755"),
         (Mount::Hidden(at) | Mount::Searchable(at) | Mount::Sealed(at), _) if !at.exists() => {
             Ok(())
         }
         (Mount::Searchable(at), _) => memory(at, c"mode=711"),
-        (Mount::Sealed(at), _) => set_attributes(at, false, false),
+        (Mount::Sealed(at), _) => make_read_only(at, false),
         (Mount::Hidden(at), _) => {
             memory(at, c"mode=000")?;
-            set_attributes(at, false, false)
+            make_read_only(at, false)
         }
-        (Mount::Bind { .. }, None) => Ok(()),
+        (Mount::Bind { .. } | Mount::Link { .. }, None) => Ok(()),
     }
 }
 
@@ -254,7 +310,7 @@ fn make_devices(devices: &[(&str, OwnedFd)]) -> io::Result<()> {
     for (name, device) in devices {
         let at = dev.join(name);
         fs::File::create(&at)?;
-        bind(device, &at, false)?;
+        bind(device, &at)?;
     }
     for (name, target) in [
         ("fd", "/proc/self/fd"),
@@ -285,7 +341,7 @@ fn make_devices(devices: &[(&str, OwnedFd)]) -> io::Result<()> {
         libc::MS_NOSUID | libc::MS_NOEXEC,
         Some(options),
     )?;
-    set_attributes(dev, false, false)
+    make_read_only(dev, false)
 }
 
 /// A `/proc` that shows the processes of the namespace, and where nothing of the system can be set.
@@ -296,8 +352,8 @@ fn own_processes() -> io::Result<()> {
     for name in ["sys", "sysrq-trigger", "irq", "bus"] {
         let at = proc.join(name);
         if at.exists() {
-            bind(&open_path(&at)?, &at, false)?;
-            set_attributes(&at, false, false)?;
+            bind(&open_path(&at)?, &at)?;
+            make_read_only(&at, false)?;
         }
     }
     Ok(())

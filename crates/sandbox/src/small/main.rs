@@ -2,15 +2,17 @@
 //!
 //! Our own binary is large, and the loader adjusts the addresses in all of it before the first line runs: some
 //! milliseconds for every command. This one has no loader, no libraries and no heap: it starts, makes the
-//! system calls and becomes the command. It knows no policy. Masks and filter arrive compiled, as words.
+//! system calls and becomes the command. It knows no policy. Mounts, masks and filter arrive compiled, as words.
 //!
 //! `build.rs` compiles it for the target; `small_helper.rs` writes it to the folder of a session.
 #![no_std]
 #![no_main]
 
+mod mounts;
 mod system;
 
 use core::ptr::null;
+use mounts::Identity;
 use system::{Text, call, pointer, print, text};
 
 /// The code with which the helper leaves if it could not set the sandbox up.
@@ -53,6 +55,9 @@ impl Iterator for Words {
 struct Task {
     words: Words,
     root: bool,
+    /// The folder of the command, if the mounts are made here, and not by bubblewrap.
+    directory: Option<Text>,
+    identity: Option<Identity>,
     bridge: Option<(Text, Text)>,
     keeps: [u32; MOST_KEPT],
     kept: usize,
@@ -95,6 +100,8 @@ fn parse(mut words: Words) -> Outcome<Task> {
     let mut task = Task {
         words,
         root: false,
+        directory: None,
+        identity: None,
         bridge: None,
         keeps: [0; MOST_KEPT],
         kept: 0,
@@ -119,6 +126,15 @@ fn parse(mut words: Words) -> Outcome<Task> {
                 break;
             }
             b"--root" => task.root = true,
+            b"--identity" => {
+                task.identity = Some(Identity {
+                    user: value()?,
+                    group: value()?,
+                });
+            }
+            b"--directory" => task.directory = Some(value()?),
+            b"--bind" | b"--ro-bind" => drop((value()?, value()?)),
+            b"--tmpfs" | b"--hide" | b"--searchable" | b"--seal" | b"--link" => drop(value()?),
             b"--bridge" => task.bridge = Some((value()?, value()?)),
             b"--keep" => {
                 let number = number(value()?).and_then(|number| u32::try_from(number).ok());
@@ -163,6 +179,10 @@ fn number(word: Text) -> Option<u64> {
 /// The first process of the namespaces: starts the command, passes the bridge on, and ends when the command does.
 fn first_process(task: &Task, variables: *const Text) -> Outcome<usize> {
     close_others(task)?;
+    if let Some(directory) = task.directory {
+        mounts::enter(task.words, directory, task.identity)?;
+    }
+    give_up_rights(task.root)?;
     // The command can't look into this process.
     check("hiding memory", call(system::PRCTL, [4, 0, 0, 0, 0, 0]))?;
     let bridge = match task.bridge {
@@ -247,7 +267,7 @@ fn reap(command: usize) -> usize {
     }
 }
 
-/// Gives up every right that the command doesn't have, in the order that the kernel needs.
+/// Gives up what else the command doesn't have, in the order that the kernel needs.
 fn apply(task: &Task) -> Outcome<()> {
     const PR_SET_PDEATHSIG: usize = 1;
     const SIGKILL: usize = 9;
@@ -260,7 +280,6 @@ fn apply(task: &Task) -> Outcome<()> {
             lower(resource, value)?;
         }
     }
-    give_up_rights(task.root)?;
     default_signals();
     if let Some(rights) = task.landlock {
         restrict(task.words, rights)?;

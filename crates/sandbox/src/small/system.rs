@@ -27,6 +27,14 @@ mod numbers {
     pub(crate) const PRLIMIT64: usize = 302;
     pub(crate) const SECCOMP: usize = 317;
     pub(crate) const STATX: usize = 332;
+    pub(crate) const FACCESSAT: usize = 269;
+    pub(crate) const FCHMODAT: usize = 268;
+    pub(crate) const READLINKAT: usize = 267;
+    pub(crate) const MKDIRAT: usize = 258;
+    pub(crate) const SYMLINKAT: usize = 266;
+    pub(crate) const CHDIR: usize = 80;
+    pub(crate) const MOUNT: usize = 165;
+    pub(crate) const UNSHARE: usize = 272;
     pub(crate) const O_PATH: usize = 0o10_000_000;
 }
 
@@ -52,12 +60,23 @@ mod numbers {
     pub(crate) const PRLIMIT64: usize = 261;
     pub(crate) const SECCOMP: usize = 277;
     pub(crate) const STATX: usize = 291;
+    pub(crate) const FACCESSAT: usize = 48;
+    pub(crate) const FCHMODAT: usize = 53;
+    pub(crate) const READLINKAT: usize = 78;
+    pub(crate) const MKDIRAT: usize = 34;
+    pub(crate) const SYMLINKAT: usize = 36;
+    pub(crate) const CHDIR: usize = 49;
+    pub(crate) const MOUNT: usize = 40;
+    pub(crate) const UNSHARE: usize = 97;
     pub(crate) const O_PATH: usize = 0o10_000_000;
 }
 
 pub(crate) use numbers::*;
 // The same on every architecture.
+pub(crate) const OPEN_TREE: usize = 428;
+pub(crate) const MOVE_MOUNT: usize = 429;
 pub(crate) const CLOSE_RANGE: usize = 436;
+pub(crate) const MOUNT_SETATTR: usize = 442;
 pub(crate) const LANDLOCK_CREATE_RULESET: usize = 444;
 pub(crate) const LANDLOCK_ADD_RULE: usize = 445;
 pub(crate) const LANDLOCK_RESTRICT_SELF: usize = 446;
@@ -175,6 +194,11 @@ pub(crate) fn open_path(path: Text) -> Option<(usize, bool)> {
         [AT_FDCWD, pointer(path), O_PATH | O_CLOEXEC, 0, 0, 0],
     );
     let opened = usize::try_from(opened).ok()?;
+    Some((opened, is_folder(opened)))
+}
+
+/// Whether a descriptor is of a folder.
+pub(crate) fn is_folder(opened: usize) -> bool {
     const AT_EMPTY_PATH: usize = 0x1000;
     const STATX_TYPE: usize = 1;
     // `stx_mode` lies 28 bytes into the 256 of the structure.
@@ -192,14 +216,14 @@ pub(crate) fn open_path(path: Text) -> Option<(usize, bool)> {
         ],
     );
     let kind = status.get(14).copied().unwrap_or(0) & 0o170_000;
-    Some((opened, asked == 0 && kind == 0o40_000))
+    asked == 0 && kind == 0o40_000
 }
 
 const AF_UNIX: usize = 1;
 const AF_INET: usize = 2;
 const STREAM: usize = 1 | 0o2_000_000;
 
-fn descriptor(result: isize) -> Result<u32, isize> {
+pub(crate) fn descriptor(result: isize) -> Result<u32, isize> {
     u32::try_from(result).map_err(|_| -result)
 }
 
@@ -330,7 +354,8 @@ const ENOENT: isize = 2;
 const ENOEXEC: isize = 8;
 const EACCES: isize = 13;
 const ENOTDIR: isize = 20;
-const LONGEST_PATH: usize = 4096;
+/// The room for a path, with the byte that ends it.
+pub(crate) const PATH_ROOM: usize = 4096;
 
 fn execute(program: Text, words: *const Text, variables: *const Text) -> isize {
     -call(
@@ -356,7 +381,7 @@ pub(crate) fn become_command(words: *const Text, variables: *const Text) -> isiz
     let mut error = ENOENT;
     for folder in search_path(variables).split(|&byte| byte == b':') {
         let folder = if folder.is_empty() { b"." } else { folder };
-        let mut path = [0u8; LONGEST_PATH];
+        let mut path = [0u8; PATH_ROOM];
         let parts = folder.iter().chain(b"/").chain(text(name));
         if folder.len() + text(name).len() + 2 > path.len() {
             continue;

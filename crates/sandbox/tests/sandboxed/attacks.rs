@@ -87,10 +87,22 @@ fn succeeded(output: &str) -> Vec<&str> {
 }
 
 fn attack(user: User, tier: &str) -> Vec<String> {
+    attack_with(user, tier, &[])
+}
+
+/// All attacks; these files in the home folder are hidden too.
+fn attack_with(user: User, tier: &str, hidden: &[String]) -> Vec<String> {
     let place = Place::new(user);
     let targets = Targets::new(&place);
     let cases = cases();
-    let mut command = place.sandboxed(tier, &[]);
+    let mut options: Vec<String> = Vec::new();
+    for name in hidden {
+        let path = place.path("home").join(name);
+        std::fs::write(&path, "x").unwrap();
+        options.extend(["--hide".to_owned(), path.display().to_string()]);
+    }
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    let mut command = place.sandboxed(tier, &options);
     targets.aim(&mut command);
     // An open folder that a careless parent leaks.
     let leaked = std::fs::File::open("/").unwrap();
@@ -179,6 +191,35 @@ fn no_attack_succeeds_where_there_are_namespaces() {
             let found = attack(user, tier);
             assert!(found.is_empty(), "{user:?} in {tier}: {found:?}");
         }
+    }
+}
+
+/// More mounts than the small helper makes: bubblewrap makes them, as it does where it keeps its rights to itself.
+#[test]
+fn no_attack_succeeds_where_bubblewrap_makes_the_mounts() {
+    let hidden: Vec<String> = (0..260).map(|number| format!("secret-{number}")).collect();
+    for user in users() {
+        let found = attack_with(user, "bubblewrap", &hidden);
+        assert!(found.is_empty(), "{user:?}: {found:?}");
+    }
+}
+
+#[test]
+fn a_command_with_a_terminal_finds_its_name() {
+    let script =
+        "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
+    for user in users() {
+        let place = Place::new(user);
+        let mut words = place.words("bubblewrap");
+        words.extend(["--terminal", "--", "/usr/bin/tty"].map(Into::into));
+        let output = place
+            .command("/usr/bin/python3")
+            .args(["-I", "-c", script])
+            .args(words)
+            .output()
+            .unwrap();
+        assert!(text(&output).contains("/dev/console"), "{}", text(&output));
+        assert!(output.status.success(), "{}", text(&output));
     }
 }
 

@@ -9,5 +9,7 @@
 
 mod attack_cases;
 mod attacks;
+mod cost;
 mod daily;
 mod support;
+mod swaps;

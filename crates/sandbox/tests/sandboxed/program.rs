@@ -32,6 +32,7 @@ fn main() {
     let mut directory = std::env::current_dir().expect("a folder");
     let (mut terminal, mut times) = (false, 1);
     let mut proxy: Option<PathBuf> = None;
+    let mut trace: Option<std::ffi::OsString> = None;
     while let Some(word) = words.next() {
         let mut value = || words.next().expect("a value");
         match word.to_str().expect("text") {
@@ -75,6 +76,7 @@ fn main() {
             "--terminal" => terminal = true,
             "--times" => times = value().to_string_lossy().parse().expect("a number"),
             "--proxy" => proxy = Some(value().into()),
+            "--trace" => trace = Some(value()),
             other => panic!("{other}?"),
         }
     }
@@ -93,7 +95,12 @@ fn main() {
             eprintln!("{error}");
             std::process::exit(126)
         });
-        let mut all = wrapping.words.clone();
+        let mut all: Vec<std::ffi::OsString> = Vec::new();
+        if let Some(file) = &trace {
+            all.extend(["strace", "-f", "-c", "-o"].map(Into::into));
+            all.push(file.clone());
+        }
+        all.extend(wrapping.words.clone());
         all.extend(command.clone());
         let mut process = Command::new(&all[0]);
         process
