@@ -138,7 +138,9 @@ fn foreign(mut failure: ApiFailure) -> ModelError {
     let resets_far = message.contains("resets in") && message.contains("day");
     let no_money = NO_MONEY.contains(&kind.as_str())
         || message.contains("insufficient_quota")
-        || message.contains("exceeded your current quota, please check your plan")
+        || (message.contains("exceeded your current quota, please check your plan")
+            // Google says so of the limit of a minute as well, and then how long to wait.
+            && failure.retry_after.is_none())
         || message.contains("credit balance")
         || message.contains("insufficient credits")
         || message.contains("requires more credits")
@@ -273,6 +275,56 @@ mod tests {
             should_retry: None,
         };
         refusal(&said, None)
+    }
+
+    #[test]
+    fn a_quota_of_a_minute_is_waited_for_and_one_of_the_plan_is_final() {
+        let message =
+            "You exceeded your current quota, please check your plan and billing details.";
+        let plan =
+            json!({"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": message}});
+        let error = foreign_answer(429, &plan.to_string());
+        assert!(matches!(error, ModelError::Billing(_)), "{error:?}");
+        let mut minute = plan;
+        minute["error"]["details"] =
+            json!([{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "7s"}]);
+        let error = foreign_answer(429, &minute.to_string());
+        let ModelError::RateLimited(failure) = &error else {
+            panic!("{error:?}");
+        };
+        assert_eq!(failure.retry_after, Some(Duration::from_secs(7)));
+    }
+
+    #[test]
+    fn every_word_of_aws_for_a_failure_has_its_reaction() {
+        let names = [
+            ("throttlingException", true),
+            ("modelStreamErrorException", true),
+            ("internalServerException", true),
+            ("serviceUnavailableException", true),
+            ("modelTimeoutException", true),
+            ("validationException", false),
+        ];
+        for (name, retried) in names {
+            let inside = stream_error(&json!({"type": name, "message": "no"}));
+            assert_eq!(inside.is_retryable(), retried, "{name}: {inside:?}");
+        }
+        let said = |status, kind: &str| {
+            let refused = Refusal {
+                status,
+                body: br#"{"message":"no"}"#,
+                request_id: None,
+                retry_after_ms: None,
+                retry_after: None,
+                should_retry: None,
+            };
+            refusal(&refused, Some(kind))
+        };
+        // The header may go on with an address. Expired credentials are a 403.
+        let address = "ExpiredTokenException:http://internal.amazon.com/coral/";
+        assert!(matches!(said(403, address), ModelError::Authentication(_)));
+        let throttled = said(429, "ThrottlingException");
+        assert!(matches!(throttled, ModelError::RateLimited(_)));
     }
 
     #[test]

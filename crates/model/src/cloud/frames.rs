@@ -126,29 +126,31 @@ fn take<'a>(bytes: &mut &'a [u8], count: usize) -> Result<&'a [u8], FrameError> 
     Ok(taken)
 }
 
+/// A frame as the server sends it.
+#[cfg(test)]
+pub(super) fn frame(headers: &[(&str, &str)], payload: &[u8]) -> Vec<u8> {
+    let mut encoded = Vec::new();
+    for (name, value) in headers {
+        encoded.push(u8::try_from(name.len()).unwrap());
+        encoded.extend_from_slice(name.as_bytes());
+        encoded.push(7);
+        encoded.extend_from_slice(&u16::try_from(value.len()).unwrap().to_be_bytes());
+        encoded.extend_from_slice(value.as_bytes());
+    }
+    let total = u32::try_from(PRELUDE + encoded.len() + payload.len() + 4).unwrap();
+    let mut bytes = total.to_be_bytes().to_vec();
+    bytes.extend_from_slice(&u32::try_from(encoded.len()).unwrap().to_be_bytes());
+    bytes.extend_from_slice(&crc32fast::hash(&bytes).to_be_bytes());
+    bytes.extend_from_slice(&encoded);
+    bytes.extend_from_slice(payload);
+    let checksum = crc32fast::hash(&bytes);
+    bytes.extend_from_slice(&checksum.to_be_bytes());
+    bytes
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn frame(headers: &[(&str, &str)], payload: &[u8]) -> Vec<u8> {
-        let mut encoded = Vec::new();
-        for (name, value) in headers {
-            encoded.push(u8::try_from(name.len()).unwrap());
-            encoded.extend_from_slice(name.as_bytes());
-            encoded.push(7);
-            encoded.extend_from_slice(&u16::try_from(value.len()).unwrap().to_be_bytes());
-            encoded.extend_from_slice(value.as_bytes());
-        }
-        let total = u32::try_from(PRELUDE + encoded.len() + payload.len() + 4).unwrap();
-        let mut bytes = total.to_be_bytes().to_vec();
-        bytes.extend_from_slice(&u32::try_from(encoded.len()).unwrap().to_be_bytes());
-        bytes.extend_from_slice(&crc32fast::hash(&bytes).to_be_bytes());
-        bytes.extend_from_slice(&encoded);
-        bytes.extend_from_slice(payload);
-        let checksum = crc32fast::hash(&bytes);
-        bytes.extend_from_slice(&checksum.to_be_bytes());
-        bytes
-    }
 
     fn all(decoder: &mut FrameDecoder) -> Vec<Frame> {
         std::iter::from_fn(|| decoder.next_frame().unwrap()).collect()

@@ -25,6 +25,15 @@ pub(crate) enum Cloud {
     Vertex { project: String, region: String },
 }
 
+/// The address of Vertex AI in a region.
+pub(crate) fn vertex_address(region: &str) -> String {
+    match region {
+        "global" => "https://aiplatform.googleapis.com/v1".to_owned(),
+        "us" | "eu" => format!("https://aiplatform.{region}.rep.googleapis.com/v1"),
+        region => format!("https://{region}-aiplatform.googleapis.com/v1"),
+    }
+}
+
 /// The translator for a cloud.
 pub(crate) struct OnCloud {
     pub(crate) cloud: Cloud,
@@ -199,5 +208,114 @@ impl Decode for CloudDecoder {
                 return Some(Err(error));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lathe_protocol::content::ContentBlock;
+    use lathe_protocol::encoded::EncodedMessage;
+    use lathe_protocol::message::Role;
+
+    fn prepared(cloud: Cloud, model: &str, transfer: Transfer) -> (String, Value) {
+        let mut request = ModelRequest::new(model, 100);
+        request.betas = vec!["context-1m-2025-08-07".into()];
+        let hello = [ContentBlock::text("hello")];
+        request
+            .messages
+            .push(EncodedMessage::new(Role::User, &hello).unwrap());
+        let prepared = OnCloud { cloud }.prepare(&request, transfer).ok().unwrap();
+        let body = serde_json::from_slice(&prepared.body.parts().concat()).unwrap();
+        (prepared.path, body)
+    }
+
+    #[test]
+    fn the_model_is_in_the_address_and_version_and_betas_in_the_body() {
+        let id = "us.anthropic.claude-opus-4-7-v1:0";
+        let (path, body) = prepared(Cloud::Bedrock, id, Transfer::Streaming);
+        assert_eq!(
+            path,
+            "model/us.anthropic.claude-opus-4-7-v1%3A0/invoke-with-response-stream"
+        );
+        assert_eq!(body["anthropic_version"], "bedrock-2023-05-31");
+        assert_eq!(body["anthropic_beta"], json!(["context-1m-2025-08-07"]));
+        assert_eq!((body.get("model"), body.get("stream")), (None, None));
+        let arn = "arn:aws:bedrock:us-east-1:1:inference-profile/x";
+        let (path, _) = prepared(Cloud::Bedrock, arn, Transfer::Whole);
+        assert_eq!(
+            path,
+            "model/arn%3Aaws%3Abedrock%3Aus-east-1%3A1%3Ainference-profile%2Fx/invoke"
+        );
+        let vertex = || Cloud::Vertex {
+            project: "p".to_owned(),
+            region: "europe-west1".to_owned(),
+        };
+        let (path, body) = prepared(vertex(), "claude-opus-4-7", Transfer::Streaming);
+        assert_eq!(
+            path,
+            "projects/p/locations/europe-west1/publishers/anthropic/models/claude-opus-4-7:streamRawPredict"
+        );
+        assert_eq!(body["anthropic_version"], "vertex-2023-10-16");
+        assert_eq!((body.get("model"), &body["stream"]), (None, &json!(true)));
+        let (path, _) = prepared(vertex(), "m", Transfer::Whole);
+        assert!(path.ends_with("/m:rawPredict"), "{path}");
+    }
+
+    #[test]
+    fn vertex_has_an_address_for_a_region_for_a_part_of_the_world_and_for_all_of_it() {
+        for (region, host) in [
+            ("europe-west1", "europe-west1-aiplatform.googleapis.com"),
+            ("us", "aiplatform.us.rep.googleapis.com"),
+            ("eu", "aiplatform.eu.rep.googleapis.com"),
+            ("global", "aiplatform.googleapis.com"),
+        ] {
+            assert_eq!(vertex_address(region), format!("https://{host}/v1"));
+        }
+    }
+
+    #[test]
+    fn an_exception_in_a_stream_is_the_error_that_it_names() {
+        let said = |headers: &[(&str, &str)], payload: &[u8]| {
+            let request = ModelRequest::new("m", 1);
+            let translator = OnCloud {
+                cloud: Cloud::Bedrock,
+            };
+            let prepared = translator.prepare(&request, Transfer::Streaming);
+            let mut decoder = prepared.ok().unwrap().decoder;
+            let bytes = super::super::frames::frame(headers, payload);
+            match decoder.frames(&bytes, &mut Emitter::new("m")) {
+                Some(Err(Unusable::Trouble(error))) => error,
+                _ => panic!("no error"),
+            }
+        };
+        let throttled = said(
+            &[
+                (":message-type", "exception"),
+                (":exception-type", "throttlingException"),
+            ],
+            br#"{"message":"Too many tokens, please wait"}"#,
+        );
+        assert!(
+            matches!(throttled, ModelError::RateLimited(_)),
+            "{throttled:?}"
+        );
+        let long = said(
+            &[
+                (":message-type", "exception"),
+                (":exception-type", "validationException"),
+            ],
+            br#"{"message":"Input is too long for requested model."}"#,
+        );
+        assert!(matches!(long, ModelError::PromptTooLong { .. }), "{long:?}");
+        let broken = said(
+            &[
+                (":message-type", "error"),
+                (":error-code", "internalServerException"),
+                (":error-message", "oh"),
+            ],
+            b"",
+        );
+        assert!(matches!(broken, ModelError::Server(_)), "{broken:?}");
     }
 }

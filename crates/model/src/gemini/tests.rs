@@ -175,6 +175,9 @@ fn endings_are_what_the_api_says() {
         ("MAX_TOKENS", StopReason::MaxTokens),
         ("SAFETY", StopReason::Refusal),
         ("RECITATION", StopReason::Refusal),
+        ("PROHIBITED_CONTENT", StopReason::Refusal),
+        ("BLOCKLIST", StopReason::Refusal),
+        ("SPII", StopReason::Refusal),
     ] {
         assert_eq!(
             received(&[parts(text.clone(), finish)])

@@ -11,7 +11,7 @@ use crate::catalog::Catalog;
 use crate::chat::{Chat, GRAMMAR};
 use crate::cloud::aws::Aws;
 use crate::cloud::google::Google;
-use crate::cloud::translate::{Cloud, OnCloud};
+use crate::cloud::translate::{self, Cloud, OnCloud};
 use crate::error::ModelError;
 use crate::fitting::Fitting;
 use crate::gemini::Gemini;
@@ -403,13 +403,7 @@ impl Shared {
         entry.base_url = entry
             .base_url
             .or_else(|| get(Variable::VertexBaseUrl))
-            .or_else(|| {
-                Some(match region.as_str() {
-                    "global" => "https://aiplatform.googleapis.com/v1".to_owned(),
-                    "us" | "eu" => format!("https://aiplatform.{region}.rep.googleapis.com/v1"),
-                    region => format!("https://{region}-aiplatform.googleapis.com/v1"),
-                })
-            });
+            .or_else(|| Some(translate::vertex_address(&region)));
         let given = match &entry.key {
             KeySource::None => None,
             _ => Some(self.key(&entry)?),
