@@ -6,8 +6,9 @@ use lathe_net::{ClientOptions, NetError, Network, Reach};
 use lathe_protocol::hook::HookEvent;
 use lathe_protocol::wildcard;
 use lathe_settings::Environment;
-use lathe_settings::schema::HookDefinition;
+use lathe_settings::schema::{HookDefinition, Settings};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How much of an answer is read.
@@ -25,6 +26,33 @@ fn client(
         ..ClientOptions::default()
     };
     Network::of(&Environment::of_variables(environment.clone())).shared_client(&options)
+}
+
+/// What settings allow to http hooks; `None` is everything.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct HttpLimits {
+    urls: Option<Arc<[String]>>,
+    /// Variables whose values may go into headers.
+    variables: Option<Arc<[String]>>,
+}
+
+impl HttpLimits {
+    pub(crate) fn of(settings: &Settings) -> Self {
+        let list = |list: &Option<Vec<String>>| list.clone().map(Arc::from);
+        Self {
+            urls: list(&settings.allowed_http_hook_urls),
+            variables: list(&settings.http_hook_allowed_env_vars),
+        }
+    }
+
+    /// The variables that a hook lists and that settings allow.
+    fn variables_of(&self, hook: &HookDefinition) -> Vec<String> {
+        let mut listed = hook.allowed_env_vars.clone().unwrap_or_default();
+        if let Some(allowed) = &self.variables {
+            listed.retain(|name| allowed.contains(name));
+        }
+        listed
+    }
 }
 
 /// Why an address gave no answer.
@@ -52,7 +80,7 @@ pub(crate) enum HttpError {
 pub(crate) async fn post(
     event: HookEvent,
     hook: &HookDefinition,
-    allowed: Option<&[String]>,
+    limits: &HttpLimits,
     environment: &BTreeMap<String, String>,
     body: String,
     limit: Duration,
@@ -62,7 +90,7 @@ pub(crate) async fn post(
         address: address.to_owned(),
         reason,
     };
-    if let Some(allowed) = allowed
+    if let Some(allowed) = &limits.urls
         && !allowed.iter().any(|pattern| allows(pattern, address))
     {
         return Err(HttpError::NotAllowed {
@@ -76,9 +104,9 @@ pub(crate) async fn post(
         .header("content-type", "application/json")
         .timeout(limit)
         .body(body);
+    let allowed = limits.variables_of(hook);
     for (name, value) in hook.headers.iter().flatten() {
-        let allowed = hook.allowed_env_vars.as_deref().unwrap_or_default();
-        request = request.header(name, filled_in(value, allowed, environment));
+        request = request.header(name, filled_in(value, &allowed, environment));
     }
     let response = request
         .send()

@@ -5,6 +5,7 @@
 //! at any time while hooks run: a run keeps the hooks that it started with.
 
 use crate::host::{CallbackHost, HookModel, HookTools};
+use crate::http::HttpLimits;
 use crate::matcher::Matcher;
 use crate::run::LateAnswer;
 use lathe_protocol::diagnostic::Diagnostic;
@@ -101,7 +102,7 @@ struct State {
     settings: Vec<Arc<Hook>>,
     added: Vec<(SourceHandle, Vec<Arc<Hook>>)>,
     switches: HookSwitches,
-    allowed_urls: Option<Arc<[String]>>,
+    http: HttpLimits,
     environment: BTreeMap<String, String>,
     /// Variables with keys of providers, which hooks don't get.
     withheld: BTreeSet<String>,
@@ -171,11 +172,7 @@ impl HookRegistry {
         state.settings = hooks;
         state.problems = problems;
         state.switches = resolved.hook_switches();
-        state.allowed_urls = resolved
-            .settings
-            .allowed_http_hook_urls
-            .clone()
-            .map(Arc::from);
+        state.http = HttpLimits::of(&resolved.settings);
         state.environment = resolved.environment();
         state.withheld = key_variables(&resolved.settings);
     }
@@ -337,8 +334,8 @@ impl HookRegistry {
         self.hosts.read().clone()
     }
 
-    pub(crate) fn allowed_urls(&self) -> Option<Arc<[String]>> {
-        self.state.read().allowed_urls.clone()
+    pub(crate) fn http_limits(&self) -> HttpLimits {
+        self.state.read().http.clone()
     }
 
     /// The variables that settings ask for.

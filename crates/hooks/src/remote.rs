@@ -81,7 +81,7 @@ impl HookRegistry {
         match definition.kind {
             HookKind::Command => Err(RemoteError::IsCommand),
             HookKind::Http => {
-                let allowed = self.allowed_urls();
+                let limits = self.http_limits();
                 let mut environment: BTreeMap<String, String> =
                     lathe_process::inherited_environment()
                         .into_iter()
@@ -94,7 +94,7 @@ impl HookRegistry {
                 let (answer, body) = http::post(
                     hook.event,
                     definition,
-                    allowed.as_deref(),
+                    &limits,
                     &environment,
                     text.to_string(),
                     hook.limit(),

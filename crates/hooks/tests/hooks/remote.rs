@@ -138,6 +138,26 @@ async fn policy_limits_the_addresses() {
     );
 }
 
+#[tokio::test]
+async fn settings_limit_the_variables_that_hooks_put_into_headers() {
+    for (allowed, sent) in [
+        (json!(["TOKEN"]), "x-both: abc+"),
+        (json!([]), "x-both: +"),
+        (json!(["SECRET", "OTHER"]), "x-both: +xyz"),
+    ] {
+        let (url, served) = serve("200 OK", "{}").await;
+        let settings = json!({
+            "httpHookAllowedEnvVars": allowed,
+            "env": {"TOKEN": "abc", "SECRET": "xyz", "OTHER": "not listed by the hook"},
+            "hooks": {"PreToolUse": [{"hooks": [{"type": "http", "url": url,
+                "headers": {"x-both": "$TOKEN+$SECRET$OTHER"}, "allowedEnvVars": ["TOKEN", "SECRET"]}]}]}
+        });
+        Bench::new(&settings).run("PreToolUse", bash("ls")).await;
+        let request = within(served).await.unwrap();
+        assert!(request.lines().any(|line| line == sent), "{request}");
+    }
+}
+
 /// A model that says what it is told to.
 struct Says(&'static str);
 

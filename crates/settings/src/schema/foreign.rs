@@ -210,10 +210,7 @@ const RESTRICTIONS: &[Group] = &[
             "disableSideloadFlags",
         ],
     ),
-    (
-        "there is no such switch",
-        &["disableSkillShellExecution", "httpHookAllowedEnvVars"],
-    ),
+    ("there is no such switch", &["disableSkillShellExecution"]),
     ("use providers", &["allowedProviders"]),
     (
         "Lathe has its own version numbers",

@@ -132,6 +132,9 @@ pub struct Settings {
     /// Addresses that http hooks may call (`*` is a wildcard); unset allows every address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_http_hook_urls: Option<Vec<String>>,
+    /// Variables whose values http hooks may put into headers (those of `allowedEnvVars` that are listed here); unset allows every one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub http_hook_allowed_env_vars: Option<Vec<String>>,
     /// How commands are isolated from the machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<SandboxSettings>,

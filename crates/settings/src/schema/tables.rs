@@ -24,6 +24,7 @@ pub const REPLACED_LISTS: &[&str] = &[
     "allowedMcpServers",
     "strictKnownMarketplaces",
     "allowedHttpHookUrls",
+    "httpHookAllowedEnvVars",
 ];
 
 /// Keys that restrict. When one of them has to be ignored, that is said louder.
@@ -52,6 +53,7 @@ pub const RESTRICTING: &[&str] = &[
     "strictKnownMarketplaces",
     "blockedMarketplaces",
     "allowedHttpHookUrls",
+    "httpHookAllowedEnvVars",
 ];
 
 /// Keys of managed policy: anywhere else they are ignored, with a warning.
