@@ -23,12 +23,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let project = folder.path().canonicalize()?.join("project");
     std::fs::create_dir(&project)?;
-    let sandbox = Sandbox::new(SandboxOptions {
+    let options = SandboxOptions {
         helper: std::fs::canonicalize(helper)?,
         state: folder.path().join("state"),
         search_path: std::env::var_os("PATH"),
         only: None,
-    });
+    };
+    // One for each policy, as a session has: what is made for caches is made once.
+    let (sandbox, of_repository) = (Sandbox::new(options.clone()), Sandbox::new(options));
     println!("tier: {}", sandbox.tier());
     let policy = SandboxPolicy {
         writable: vec![project.clone()],
@@ -81,7 +83,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             .args(["--", "/bin/true"]);
         Ok(start_as_others(command))
     };
-    let start = |policy: &SandboxPolicy| -> Result<Started, Box<dyn std::error::Error>> {
+    let start = |sandbox: &Sandbox,
+                 policy: &SandboxPolicy|
+     -> Result<Started, Box<dyn std::error::Error>> {
         let wrapping = sandbox.wrap(policy, &request)?;
         let (first, rest) = wrapping.words.split_first().ok_or("no words")?;
         let mut command = Command::new(first);
@@ -91,8 +95,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         unsafe { command.pre_exec(move || entry.as_ref().map_or(Ok(()), |entry| entry.enter())) };
         Ok((command, Some(wrapping)))
     };
-    let sandboxed = || start(&policy);
-    let in_repository = || start(&repository);
+    let sandboxed = || start(&sandbox, &policy);
+    let in_repository = || start(&of_repository, &repository);
     type Start<'a> = &'a dyn Fn() -> Result<Started, Box<dyn std::error::Error>>;
     let ways: [Start<'_>; 4] = [&plain, &bubblewrap, &sandboxed, &in_repository];
     let mut times: [Vec<Duration>; 4] = Default::default();
