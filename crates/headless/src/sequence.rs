@@ -24,6 +24,8 @@ pub struct Sequence {
     given: HashSet<RecordId>,
     /// The prompts with such ids that the present turn has accepted.
     answered: Vec<RecordId>,
+    /// The one of them that the turn began with: the last one, if several began it.
+    starter: Option<RecordId>,
     /// Whether a message of the turn named them.
     message_named: bool,
     /// Whether a piece of a message named them.
@@ -95,6 +97,7 @@ impl Sequence {
         }
         self.results += 1;
         self.answered.clear();
+        self.starter = None;
         self.message_named = false;
         self.piece_named = false;
         frame
@@ -135,7 +138,10 @@ impl Sequence {
         let mut send = |frame: &Value| line_of(frame).into_iter().for_each(&mut each);
         match event {
             Event::PromptAccepted { record } if !record.is_meta => self.accept(record.uuid),
-            Event::Requesting => self.asked = Some(Instant::now()),
+            Event::Requesting => {
+                self.asked = Some(Instant::now());
+                self.starter = self.starter.or_else(|| self.answered.last().copied());
+            }
             Event::TurnFinished(result) => {
                 send(&self.result(result, queued));
                 return;
@@ -161,10 +167,17 @@ impl Sequence {
         }
     }
 
+    /// Names the prompt that the turn began with; a turn of its own is named by the last prompt that it took in.
+    fn name_starter(&self, fields: &mut serde_json::Map<String, Value>) {
+        if let Some(prompt) = self.starter.as_ref().or(self.answered.last()) {
+            fields.insert("user_message_uuid".to_owned(), json!(prompt));
+        }
+    }
+
     /// Names the prompts that are answered.
     fn name_prompts(&self, fields: &mut serde_json::Map<String, Value>) {
-        if let Some(first) = self.answered.first() {
-            fields.insert("user_message_uuid".to_owned(), json!(first));
+        if !self.answered.is_empty() {
+            self.name_starter(fields);
             fields.insert("user_message_uuids".to_owned(), json!(self.answered));
         }
     }
@@ -210,17 +223,11 @@ impl Sequence {
                 self.name_prompts(fields);
                 self.message_named = true;
             }
-            Event::Thinking { .. } => {
-                if let Some(first) = self.answered.first() {
-                    fields.insert("user_message_uuid".to_owned(), json!(first));
-                }
-            }
+            Event::Thinking { .. } => self.name_starter(fields),
             Event::ConversationReset { .. } => {
                 fields.insert("trigger".to_owned(), "clear".into());
                 fields.insert("timestamp".to_owned(), timestamp_now().into());
-                if let Some(first) = self.answered.first() {
-                    fields.insert("user_message_uuid".to_owned(), json!(first));
-                }
+                self.name_starter(fields);
             }
             Event::Task(notice) => self.mark_task(notice, fields),
             _ => {}
@@ -380,18 +387,21 @@ mod tests {
     #[test]
     fn the_first_piece_and_the_result_of_a_turn_name_the_prompts_that_they_answer() {
         let mut sequence = Sequence::default();
-        let (first, second, own) = (RecordId::random(), RecordId::random(), RecordId::random());
-        sequence.given(first);
-        sequence.given(second);
-        // A prompt without an id of the host's is not named.
+        let [merged, first, second, own] = [(); 4].map(|()| RecordId::random());
+        for prompt in [merged, first, second] {
+            sequence.given(prompt);
+        }
+        // A prompt without an id of the host's is not named; of several, the last one began the turn.
         frames(&mut sequence, &accepted(own, false));
+        frames(&mut sequence, &accepted(merged, false));
         frames(&mut sequence, &accepted(first, false));
+        frames(&mut sequence, &Event::Requesting);
         let delta = piece(
             r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a"}}"#,
         );
         let named = frames(&mut sequence, &delta).remove(0);
         assert_eq!(named["user_message_uuid"], json!(first));
-        assert_eq!(named["user_message_uuids"], json!([first]));
+        assert_eq!(named["user_message_uuids"], json!([merged, first]));
         let later = frames(&mut sequence, &delta).remove(0);
         assert_eq!(later.get("user_message_uuid"), None);
         // One that was sent during the turn belongs to the same result.
@@ -400,7 +410,7 @@ mod tests {
         let finished = Event::TurnFinished(Arc::new(result));
         let frame = frames(&mut sequence, &finished).remove(0);
         assert_eq!(frame["user_message_uuid"], json!(first));
-        assert_eq!(frame["user_message_uuids"], json!([first, second]));
+        assert_eq!(frame["user_message_uuids"], json!([merged, first, second]));
         assert_eq!(
             (&frame["result_index"], &frame["queued_turn_count"]),
             (&json!(0), &json!(2))
