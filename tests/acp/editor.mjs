@@ -26,9 +26,9 @@ export class Editor {
         this.updates.push(params);
         for (const listener of this.listeners) listener();
       })
-      .onRequest("session/request_permission", async ({ params }) => {
+      .onRequest("session/request_permission", async ({ params, signal }) => {
         this.asked.push(params);
-        return permission ? permission(params) : { outcome: { outcome: "selected", optionId: "allow" } };
+        return permission ? permission(params, signal) : { outcome: { outcome: "selected", optionId: "allow" } };
       })
       .onRequest("elicitation/create", async ({ params }) => {
         this.asked.push(params);

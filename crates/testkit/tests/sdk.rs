@@ -225,6 +225,11 @@ fn editors_lend_buffers_terminals_and_servers() {
 }
 
 #[test]
+fn editors_attach_to_sessions_that_run() {
+    at_least(13, &node("acp/attached.mjs"));
+}
+
+#[test]
 fn the_python_client_drives_sessions() {
     let (home, server) = home_with(|folder| model(folder.to_owned()));
     let python = packages().join("acp-python/bin/python");

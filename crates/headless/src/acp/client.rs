@@ -82,6 +82,11 @@ impl Client {
         }
     }
 
+    /// Whether the client is gone.
+    pub(super) fn is_closed(&self) -> bool {
+        self.open.lock().closed
+    }
+
     /// The client is gone: open questions fail, and so do later ones.
     pub(super) fn close(&self) {
         let mut open = self.open.lock();

@@ -1,6 +1,7 @@
 //! The loop over the client's lines: every method of the protocol, matched in one place.
 
 use super::AcpOptions;
+use super::attached::{self, Attached};
 use super::capabilities::{self, ClientCapabilities};
 use super::choices;
 use super::client::Client;
@@ -24,6 +25,7 @@ use lathe_protocol::op::Prompt;
 use lathe_session::{Scope, SessionInfo, SessionStore};
 use lathe_settings::Environment;
 use lathe_tools::editor::Lends;
+use lathe_wire::{Folder, HostInfo};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -57,8 +59,45 @@ struct Shared {
 
 /// An open session and the task that shows its events.
 struct Followed {
-    session: Arc<OpenSession>,
+    session: Opened,
     task: JoinHandle<()>,
+}
+
+/// A session of this process, or one that runs in another.
+#[derive(Clone)]
+enum Opened {
+    Here(Arc<OpenSession>),
+    Elsewhere(Arc<Attached>),
+}
+
+impl Opened {
+    async fn cancel(&self, how: Cancelled) {
+        match self {
+            Self::Here(session) => session.cancel(how).await,
+            Self::Elsewhere(session) => session.cancel(how).await,
+        }
+    }
+
+    fn is_waiting(&self, request: &Value) -> bool {
+        match self {
+            Self::Here(session) => session.is_waiting(request),
+            Self::Elsewhere(session) => session.is_waiting(request),
+        }
+    }
+}
+
+impl Followed {
+    /// Ends a session of this process. One that runs elsewhere goes on without us.
+    async fn end(self) {
+        match &self.session {
+            Opened::Here(session) => session.end(),
+            Opened::Elsewhere(session) => {
+                self.task.abort();
+                session.left();
+            }
+        }
+        let _ = self.task.await;
+    }
 }
 
 /// How an earlier session is opened: `Load` replays its messages.
@@ -157,7 +196,7 @@ impl Connection {
                 Ok(()) => return,
                 Err(error) => Err(error),
             },
-            "session/set_mode" => shared.set_mode(params),
+            "session/set_mode" => shared.set_mode(params).await,
             "session/set_config_option" => shared.set_option(params).await,
             "session/new" | "session/load" | "session/resume" | "session/fork" | "session/list"
             | "session/close" | "session/delete" => {
@@ -203,8 +242,13 @@ impl Connection {
         match method {
             "session/cancel" => {
                 let session = params["sessionId"].as_str().unwrap_or_default();
-                if let Ok(session) = self.shared.session(session) {
-                    session.cancel(Cancelled::Turn).await;
+                match self.shared.session(session) {
+                    Ok(Opened::Here(session)) => session.cancel(Cancelled::Turn).await,
+                    // Another process answers; meanwhile there may be more lines.
+                    Ok(session) => {
+                        lathe_spawn::task(async move { session.cancel(Cancelled::Turn).await });
+                    }
+                    Err(_) => {}
                 }
             }
             "mcp/message" => self.shared.listeners.notify(&params),
@@ -218,7 +262,7 @@ impl Connection {
                     return self.shared.client.respond(request, Err(error));
                 }
                 if let Some(session) = self.shared.session_of_request(request) {
-                    session.cancel(Cancelled::Request).await;
+                    lathe_spawn::task(async move { session.cancel(Cancelled::Request).await });
                 }
             }
             // Notifications that are not known are not answered.
@@ -251,7 +295,7 @@ impl Shared {
         Ok(json!({}))
     }
 
-    fn session(&self, id: &str) -> Result<Arc<OpenSession>, RpcError> {
+    fn session(&self, id: &str) -> Result<Opened, RpcError> {
         let sessions = self.sessions.lock();
         let found = sessions.get(id).map(|followed| followed.session.clone());
         found.ok_or_else(|| {
@@ -259,7 +303,7 @@ impl Shared {
         })
     }
 
-    fn session_of_request(&self, request: &Value) -> Option<Arc<OpenSession>> {
+    fn session_of_request(&self, request: &Value) -> Option<Opened> {
         let sessions = self.sessions.lock();
         let mut open = sessions.values().map(|followed| &followed.session);
         open.find(|session| session.is_waiting(request)).cloned()
@@ -268,7 +312,16 @@ impl Shared {
     async fn prompt(self: &Arc<Self>, id: &Value, params: Value) -> Result<(), RpcError> {
         let PromptParams { session_id, prompt } = params::read(params)?;
         let session = self.session(&session_id)?;
-        let prompt = Prompt::new(params::content(&prompt)?);
+        let content = params::content(&prompt)?;
+        let session = match session {
+            Opened::Here(session) => session,
+            Opened::Elsewhere(session) => {
+                let id = id.clone();
+                lathe_spawn::task(async move { session.submit(content, id).await });
+                return Ok(());
+            }
+        };
+        let prompt = Prompt::new(content);
         match prompt.typed_command().cloned() {
             Some(command) => {
                 let id = id.clone();
@@ -279,13 +332,15 @@ impl Shared {
         Ok(())
     }
 
-    fn set_mode(&self, params: Value) -> Result<Value, RpcError> {
+    async fn set_mode(&self, params: Value) -> Result<Value, RpcError> {
         let SetMode {
             session_id,
             mode_id,
         } = params::read(params)?;
-        let session = self.session(&session_id)?;
-        choices::set_mode(&session.handle, &mode_id)?;
+        match self.session(&session_id)? {
+            Opened::Here(session) => choices::set_mode(&session.handle, &mode_id)?,
+            Opened::Elsewhere(session) => session.set("mode", &mode_id.into()).await?,
+        }
         Ok(json!({}))
     }
 
@@ -295,10 +350,18 @@ impl Shared {
             config_id,
             value,
         } = params::read(params)?;
-        let session = self.session(&session_id)?;
-        let choices = &session.choices;
-        choices.set(&session.handle, &config_id, &value).await?;
-        Ok(json!({"configOptions": session.choices.options(&session.handle)}))
+        let options = match self.session(&session_id)? {
+            Opened::Here(session) => {
+                let (choices, handle) = (&session.choices, &session.handle);
+                choices.set(handle, &config_id, &value).await?;
+                choices.options(handle)
+            }
+            Opened::Elsewhere(session) => {
+                session.set(&config_id, &value).await?;
+                session.options()
+            }
+        };
+        Ok(json!({"configOptions": options}))
     }
 
     async fn open_new(
@@ -323,15 +386,69 @@ impl Shared {
         } = params::read(params)?;
         if how == Taking::Fork {
             // What the session said so far must be in its file.
-            if let Ok(session) = self.session(&session_id) {
+            if let Ok(Opened::Here(session)) = self.session(&session_id) {
                 let _ = session.handle.history().flush().await;
             }
         } else {
             self.end(&session_id).await;
+            if let Some(host) = self.running(&session_id) {
+                return self.attach(id, &host, &workspace, how).await;
+            }
         }
         let found = self.find(&session_id).await?;
         let choice = SessionChoice::Resume(found.id.to_string());
         self.open(id, workspace, choice, how).await
+    }
+
+    /// The process that runs a session, if it can be reached.
+    fn running(&self, id: &str) -> Option<HostInfo> {
+        let id: SessionId = id.parse().ok()?;
+        let hosts = Folder::of(&self.environment).hosts().ok()?;
+        hosts.into_iter().find(|host| host.session_id == id)
+    }
+
+    /// Follows a session that runs in another process.
+    async fn attach(
+        self: &Arc<Self>,
+        request: &Value,
+        host: &HostInfo,
+        workspace: &Workspace,
+        how: Taking,
+    ) -> Result<Value, RpcError> {
+        workspace.check()?;
+        let able = *self.able.lock();
+        let folder = Folder::of(&self.environment);
+        let attaching = attached::attach(folder, host, self.client.clone(), able);
+        let (session, line) = attaching.await?;
+        let records = match self.find(&session.id).await {
+            Ok(found) => {
+                let reading = lathe_spawn::blocking(move || {
+                    let loaded = lathe_session::load::load(&found.path).ok()?;
+                    Some(replayed::conversation(loaded, &found.path))
+                });
+                reading.await.ok().flatten().unwrap_or_default()
+            }
+            // It has not said anything yet.
+            Err(_) => Vec::new(),
+        };
+        let shown = how == Taking::Load;
+        let following = session.replay(&line, &records, shown).await;
+        let followed = Followed {
+            session: Opened::Elsewhere(session.clone()),
+            task: lathe_spawn::task(session.clone().follow(line, following)),
+        };
+        self.sessions.lock().insert(session.id.clone(), followed);
+        self.client.respond(request, Ok(session.opened()));
+        if workspace
+            .mcp_servers
+            .iter()
+            .any(|servers| !servers.is_empty())
+        {
+            session.say(
+                "This session runs in another process, with its own MCP servers; those of the editor are not used.",
+            );
+        }
+        Ok(Value::Null)
     }
 
     /// Opens a session, answers the request and shows its events from then on.
@@ -395,7 +512,7 @@ impl Shared {
             Updates::new(able)
         });
         let followed = Followed {
-            session: session.clone(),
+            session: Opened::Here(session.clone()),
             task: lathe_spawn::task(follow),
         };
         self.sessions.lock().insert(session.id.clone(), followed);
@@ -462,8 +579,7 @@ impl Shared {
         let followed = self.sessions.lock().remove(id);
         match followed {
             Some(followed) => {
-                followed.session.end();
-                let _ = followed.task.await;
+                followed.end().await;
                 true
             }
             None => false,
@@ -483,6 +599,12 @@ impl Shared {
     async fn delete(&self, params: Value) -> Result<Value, RpcError> {
         let Named { session_id } = params::read(params)?;
         self.end(&session_id).await;
+        if let Some(host) = self.running(&session_id) {
+            return Err(RpcError::params(format!(
+                "the session runs in another process; `lathe stop {}` ends it",
+                host.id
+            )));
+        }
         let found = self.find(&session_id).await?;
         let store = self.store();
         let deleting = lathe_spawn::blocking(move || store.delete(&found));
@@ -499,12 +621,7 @@ impl Shared {
             let mut open = self.sessions.lock();
             open.drain().map(|(_, followed)| followed).collect()
         };
-        for followed in &sessions {
-            followed.session.end();
-        }
-        for followed in sessions {
-            let _ = followed.task.await;
-        }
+        futures::future::join_all(sessions.into_iter().map(Followed::end)).await;
     }
 }
 

@@ -10,18 +10,22 @@
 //!    the one adapter between events and `session/update`, pure and the same for a loaded conversation.
 //! 5. Questions go the other way (`questions.rs`); when the turn is over, the request is answered.
 //!
-//! Several sessions may be open at once, each with a task of its own.
+//! Several sessions may be open at once, each with a task of its own. One that runs in another process (a background
+//! session, or one of `lathe serve`) is not opened a second time: `attached.rs` follows it over its socket, and
+//! [`frames`] reads its frames back as the events that they were made of.
 
+mod attached;
 pub mod capabilities;
 mod choices;
 mod client;
 mod connection;
+pub mod frames;
 mod lent;
 pub mod params;
 mod questions;
 mod replayed;
 mod servers;
-mod session;
+pub mod session;
 pub mod tool_calls;
 pub mod updates;
 pub mod wire;

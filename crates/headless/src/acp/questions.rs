@@ -3,45 +3,43 @@
 use super::capabilities::ClientCapabilities;
 use super::client::Client;
 use super::tool_calls;
-use lathe_engine::SessionHandle;
+use super::wire::RpcError;
 use lathe_protocol::Extra;
 use lathe_protocol::elicitation::{ElicitationKind, ElicitationReply, ElicitationRequest};
-use lathe_protocol::op::Op;
 use lathe_protocol::permission::{
     PermissionMode, PermissionReply, PermissionRequest, PermissionUpdate, RuleSource,
 };
 use lathe_tools::ask_user_question::{self, Question};
 use serde_json::{Map, Value, json};
-use std::sync::Arc;
 
-/// Takes a permission question to the client and its answer to the session.
+/// An answer of the user. The error is the answer of an editor that could not ask and is the only one that can.
+pub(super) type Answered<T> = Result<T, T>;
+
+/// Takes a permission question to the client.
 pub(super) async fn permission(
-    client: Client,
+    client: &Client,
     able: ClientCapabilities,
-    id: String,
-    session: Arc<SessionHandle>,
-    request: Arc<PermissionRequest>,
-) {
+    id: &str,
+    request: &PermissionRequest,
+) -> Answered<PermissionReply> {
     let asked = (request.tool_name == ask_user_question::NAME)
         .then(|| ask_user_question::questions(&request.input))
         .flatten();
-    let reply = match asked {
-        Some(questions) if able.forms => {
-            ask_model_questions(&client, &id, &request, &questions).await
-        }
+    match asked {
+        Some(questions) if able.forms => ask_model_questions(client, id, request, &questions).await,
         Some(questions) if questions.len() == 1 && questions.iter().all(|it| !it.multi_select) => {
-            ask_one_question(&client, &id, &request, &questions).await
+            ask_one_question(client, id, request, &questions).await
         }
-        Some(_) => deny(
+        Some(_) => Err(deny(
             "This editor shows no forms; ask one question with one answer at a time.",
             false,
-        ),
-        None => ask_permission(&client, &id, &request).await,
-    };
-    session.send(Op::PermissionReply {
-        request_id: request.request_id.clone(),
-        reply,
-    });
+        )),
+        None => ask_permission(client, id, request).await,
+    }
+}
+
+fn could_not_ask(error: &RpcError) -> PermissionReply {
+    deny(&format!("The editor could not ask: {error}"), false)
 }
 
 fn deny(message: &str, interrupt: bool) -> PermissionReply {
@@ -161,13 +159,12 @@ async fn ask_permission(
     client: &Client,
     session: &str,
     request: &PermissionRequest,
-) -> PermissionReply {
+) -> Answered<PermissionReply> {
     let options = permission_options(request);
     let params = permission_params(session, request, &options);
-    match client.request("session/request_permission", &params).await {
-        Ok(answer) => permission_reply(request, chosen(&answer)),
-        Err(error) => deny(&format!("The editor could not ask: {error}"), false),
-    }
+    let answer = client.request("session/request_permission", &params).await;
+    let answer = answer.map_err(|error| could_not_ask(&error))?;
+    Ok(permission_reply(request, chosen(&answer)))
 }
 
 /// The reply that an option stands for. An option that was not offered is a no.
@@ -199,9 +196,9 @@ async fn ask_one_question(
     session: &str,
     request: &PermissionRequest,
     questions: &[Question],
-) -> PermissionReply {
+) -> Answered<PermissionReply> {
     let Some(question) = questions.first() else {
-        return deny("There is no question.", false);
+        return Err(deny("There is no question.", false));
     };
     let mut options: Vec<Value> = question
         .options
@@ -215,21 +212,19 @@ async fn ask_one_question(
     options.push(json!({"optionId": "reject", "name": "Don't answer", "kind": "reject_once"}));
     let mut params = permission_params(session, request, &options);
     params["toolCall"]["title"] = question.question.clone().into();
-    let answer = match client.request("session/request_permission", &params).await {
-        Ok(answer) => answer,
-        Err(error) => return deny(&format!("The editor could not ask: {error}"), false),
-    };
+    let answer = client.request("session/request_permission", &params).await;
+    let answer = answer.map_err(|error| could_not_ask(&error))?;
     let picked = chosen(&answer)
         .and_then(|id| id.strip_prefix("answer-"))
         .and_then(|index| index.parse::<usize>().ok())
         .and_then(|index| question.options.get(index));
-    match picked {
+    Ok(match picked {
         Some(option) => {
             let answers = [(question.question.clone(), option.label.clone())];
             ask_user_question::answer(&request.input, &answers)
         }
         None => permission_reply(request, chosen(&answer).map(|_| "reject")),
-    }
+    })
 }
 
 /// The form that asks the model's questions.
@@ -259,18 +254,16 @@ async fn ask_model_questions(
     session: &str,
     request: &PermissionRequest,
     questions: &[Question],
-) -> PermissionReply {
+) -> Answered<PermissionReply> {
     let message = questions.iter().map(|question| question.question.as_str());
     let params = json!({
         "sessionId": session, "toolCallId": request.tool_use_id, "mode": "form",
         "message": message.collect::<Vec<_>>().join("\n"),
         "requestedSchema": question_form(questions),
     });
-    let answer = match client.request("elicitation/create", &params).await {
-        Ok(answer) => answer,
-        Err(error) => return deny(&format!("The editor could not ask: {error}"), false),
-    };
-    match answer["action"].as_str() {
+    let answer = client.request("elicitation/create", &params).await;
+    let answer = answer.map_err(|error| could_not_ask(&error))?;
+    Ok(match answer["action"].as_str() {
         Some("accept") => {
             let answers: Vec<(String, String)> = questions
                 .iter()
@@ -291,17 +284,16 @@ async fn ask_model_questions(
         }
         Some("cancel") => deny("The user cancelled.", true),
         _ => deny("The user did not answer.", false),
-    }
+    })
 }
 
 /// Takes a question of an MCP server to the client. One that can't show it declines.
 pub(super) async fn elicitation(
-    client: Client,
+    client: &Client,
     able: ClientCapabilities,
-    id: String,
-    session: Arc<SessionHandle>,
-    request: Arc<ElicitationRequest>,
-) {
+    id: &str,
+    request: &ElicitationRequest,
+) -> Answered<ElicitationReply> {
     let message = format!("{}: {}", request.mcp_server_name, request.message);
     let params = match &request.kind {
         ElicitationKind::Form { requested_schema } if able.forms => Some(json!({
@@ -317,20 +309,12 @@ pub(super) async fn elicitation(
         })),
         _ => None,
     };
-    let reply = match params {
-        Some(params) => {
-            let answer = client.request("elicitation/create", &params).await;
-            answer
-                .ok()
-                .and_then(|answer| serde_json::from_value::<ElicitationReply>(answer).ok())
-                .unwrap_or(ElicitationReply::Cancel)
-        }
-        None => ElicitationReply::Decline,
+    let Some(params) = params else {
+        return Err(ElicitationReply::Decline);
     };
-    session.send(Op::ElicitationReply {
-        request_id: request.request_id.clone(),
-        reply,
-    });
+    let answer = client.request("elicitation/create", &params).await;
+    let answer = answer.map_err(|_| ElicitationReply::Cancel)?;
+    serde_json::from_value(answer).map_err(|_| ElicitationReply::Cancel)
 }
 
 #[cfg(test)]

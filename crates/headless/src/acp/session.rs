@@ -13,6 +13,7 @@ use lathe_protocol::event::{Event, NoticeLevel, SessionState, TerminalReason, Tu
 use lathe_protocol::ids::{RecordId, RequestId};
 use lathe_protocol::op::{Op, Prompt};
 use parking_lot::Mutex;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -232,7 +233,7 @@ impl OpenSession {
     }
 
     fn look(&self, event: &Event, asked: &mut HashMap<RequestId, AbortHandle>) {
-        let (client, session) = (self.client.clone(), self.handle.clone());
+        let (client, session, able) = (self.client.clone(), self.handle.clone(), self.able);
         match event {
             Event::TurnStarted(_) => self.show_commands(),
             Event::PromptAccepted { record } => {
@@ -243,26 +244,28 @@ impl OpenSession {
                 }
             }
             Event::PermissionRequested(request) => {
-                let asking = questions::permission(
-                    client,
-                    self.able,
-                    self.id.clone(),
-                    session,
-                    request.clone(),
-                );
-                let task = lathe_spawn::task(asking).abort_handle();
-                asked.insert(request.request_id.clone(), task);
+                let (id, request) = (self.id.clone(), request.clone());
+                let request_id = request.request_id.clone();
+                let task = lathe_spawn::task(async move {
+                    let answer = questions::permission(&client, able, &id, &request).await;
+                    session.send(Op::PermissionReply {
+                        request_id: request.request_id.clone(),
+                        reply: answer.unwrap_or_else(|alone| alone),
+                    });
+                });
+                asked.insert(request_id, task.abort_handle());
             }
             Event::ElicitationRequested(request) => {
-                let asking = questions::elicitation(
-                    client,
-                    self.able,
-                    self.id.clone(),
-                    session,
-                    request.clone(),
-                );
-                let task = lathe_spawn::task(asking).abort_handle();
-                asked.insert(request.request_id.clone(), task);
+                let (id, request) = (self.id.clone(), request.clone());
+                let request_id = request.request_id.clone();
+                let task = lathe_spawn::task(async move {
+                    let answer = questions::elicitation(&client, able, &id, &request).await;
+                    session.send(Op::ElicitationReply {
+                        request_id: request.request_id.clone(),
+                        reply: answer.unwrap_or_else(|alone| alone),
+                    });
+                });
+                asked.insert(request_id, task.abort_handle());
             }
             Event::PermissionResolved { request_id, .. }
             | Event::ElicitationResolved { request_id, .. } => {
@@ -353,7 +356,7 @@ impl OpenSession {
         for (request, how) in over {
             let outcome = match how {
                 Some(how) => cancelled(how),
-                None => outcome_of(result),
+                None => outcome_of(&End::from(result)),
             };
             self.client.respond(&request, outcome);
         }
@@ -376,11 +379,37 @@ impl OpenSession {
     }
 }
 
-fn stopped(reason: &str) -> Value {
+/// How a turn ended, as far as it is told: read from the `result` frame of a session that runs elsewhere.
+#[derive(Debug, Deserialize)]
+pub struct End {
+    terminal_reason: TerminalReason,
+    #[serde(default)]
+    stop_reason: Option<String>,
+    #[serde(default)]
+    result: String,
+    #[serde(default)]
+    errors: Vec<String>,
+    #[serde(default)]
+    api_error_status: Option<u16>,
+}
+
+impl From<&TurnResult> for End {
+    fn from(result: &TurnResult) -> Self {
+        Self {
+            terminal_reason: result.terminal_reason,
+            stop_reason: result.stop_reason.clone(),
+            result: result.text.clone(),
+            errors: result.errors.clone(),
+            api_error_status: result.api_error_status,
+        }
+    }
+}
+
+pub(super) fn stopped(reason: &str) -> Value {
     json!({"stopReason": reason})
 }
 
-fn cancelled(how: Cancelled) -> Result<Value, RpcError> {
+pub(super) fn cancelled(how: Cancelled) -> Result<Value, RpcError> {
     match how {
         Cancelled::Turn => Ok(stopped("cancelled")),
         Cancelled::Request => Err(RpcError::new(CANCELLED, "the request was cancelled")),
@@ -388,7 +417,7 @@ fn cancelled(how: Cancelled) -> Result<Value, RpcError> {
 }
 
 /// The answer to a prompt whose turn ended like this.
-fn outcome_of(result: &TurnResult) -> Result<Value, RpcError> {
+pub(super) fn outcome_of(result: &End) -> Result<Value, RpcError> {
     use TerminalReason as R;
     let reason = match result.terminal_reason {
         R::AbortedStreaming | R::AbortedTools => "cancelled",
@@ -407,7 +436,7 @@ fn outcome_of(result: &TurnResult) -> Result<Value, RpcError> {
         | R::BlockingLimit
         | R::InternalError => {
             let words = if result.errors.is_empty() {
-                result.text.clone()
+                result.result.clone()
             } else {
                 result.errors.join("\n")
             };
@@ -456,13 +485,13 @@ mod tests {
             (R::StopHookPrevented, None, "end_turn"),
         ] {
             assert_eq!(
-                outcome_of(&result(reason, stop, None)),
+                outcome_of(&End::from(&result(reason, stop, None))),
                 Ok(stopped(expected))
             );
         }
-        let failed = outcome_of(&result(R::ApiError, None, Some(529))).unwrap_err();
+        let failed = outcome_of(&End::from(&result(R::ApiError, None, Some(529)))).unwrap_err();
         assert_eq!(failed, RpcError::internal("why"));
-        let key = outcome_of(&result(R::ApiError, None, Some(401))).unwrap_err();
+        let key = outcome_of(&End::from(&result(R::ApiError, None, Some(401)))).unwrap_err();
         assert_eq!(key.code, AUTH_REQUIRED);
     }
 }

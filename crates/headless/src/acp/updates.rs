@@ -77,6 +77,11 @@ impl Updates {
         updates
     }
 
+    /// The conversation that was replayed goes on, with the calls that still run.
+    pub(super) fn goes_on(&mut self) {
+        self.replaying = false;
+    }
+
     /// The updates of an event.
     pub fn event(&mut self, event: &Event) -> Vec<Value> {
         match event {
@@ -280,7 +285,7 @@ impl Updates {
     }
 
     /// The task list that a call set, of a conversation that is loaded.
-    fn plan_of(&self, record: &MessageRecord) -> Option<Value> {
+    pub(super) fn plan_of(&self, record: &MessageRecord) -> Option<Value> {
         let message = record.message.as_ref()?;
         let blocks = message.blocks();
         let mut results = blocks.iter().filter_map(ContentBlock::as_tool_result);
@@ -432,7 +437,7 @@ pub fn chunk(kind: &str, text: &str, message: Option<&str>) -> Value {
 }
 
 /// The user's words of a conversation that is loaded.
-fn prompt(record: &MessageRecord) -> Vec<Value> {
+pub(super) fn prompt(record: &MessageRecord) -> Vec<Value> {
     let Some(message) = &record.message else {
         return Vec::new();
     };
