@@ -177,7 +177,9 @@ impl PermissionContext {
     /// Why a path is a secret, if it is one.
     #[must_use]
     pub fn secret(&self, path: &Path) -> Option<String> {
-        crate::protected::secret(path, self.own_places()).or_else(|| {
+        let known = crate::protected::secret(path, self.own_places())
+            .or_else(|| crate::repository::secret_configuration(path));
+        known.or_else(|| {
             let named = self
                 .files
                 .ignore

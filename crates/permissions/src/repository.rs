@@ -17,7 +17,7 @@ mod references;
 mod trusted;
 
 pub(crate) use config::program_setting;
-pub(crate) use credentials::{file_with_credentials, shows_configuration};
+pub(crate) use credentials::{file_with_credentials, secret_configuration, shows_configuration};
 pub(crate) use obeyed::{Obeyed, obeyed_places};
 pub(crate) use objects::ObjectKind;
 

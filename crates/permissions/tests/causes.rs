@@ -299,7 +299,15 @@ fn settings_with_passwords_are_not_shown() {
         timeout 5 git remote -v
         git --no-pager config -l | head -3
         cd src && git remote -v";
+    let read = "cat .git/config
+        grep url .git/config
+        grep -r url .git
+        find .git -name config -exec cat {} +
+        cat .git/c*
+        while read l; do echo $l; done < .git/config
+        cd .git && cat config";
     all_are("allow", shown, &world, &context);
+    all_are("allow", read, &world, &context);
     git(
         &world.project(),
         &[
@@ -310,6 +318,7 @@ fn settings_with_passwords_are_not_shown() {
         ],
     );
     none_is(&["allow"], shown, &world, &context);
+    none_is(&["allow"], read, &world, &context);
     all_are(
         "allow",
         "git config user.name

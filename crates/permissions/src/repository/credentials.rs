@@ -50,6 +50,23 @@ pub(crate) fn file_with_credentials(folder: &Path, home: &Path) -> Option<PathBu
     files.find(suspicious).map(|file| file.path)
 }
 
+/// Why a file is a secret as the configuration of a repository that holds a password or a token.
+pub(crate) fn secret_configuration(file: &Path) -> Option<String> {
+    let name = file.file_name()?.to_str()?;
+    let is_configuration = ["config", "config.worktree"]
+        .iter()
+        .any(|known| name.eq_ignore_ascii_case(known));
+    if !is_configuration || !file.parent()?.join("HEAD").exists() {
+        return None;
+    }
+    let text = lathe_settings::regular_file::read_text(file).ok()?;
+    let holds = match super::config::parse(text.strip_prefix('\u{feff}').unwrap_or(&text)) {
+        Some(entries) => entries.iter().any(is_credential),
+        None => true,
+    };
+    holds.then(|| format!("`{}` holds a password or a token of git's", file.display()))
+}
+
 /// Whether a setting is a password, a token, or an address with one.
 fn is_credential(entry: &ConfigEntry) -> bool {
     let names_one = ["extraheader", "password", "pass", "token", "oauthtoken"]

@@ -39,6 +39,28 @@ const INTERPRETERS: &[&str] = &[
     "ghc",
     "nim",
     "gnuplot",
+    "rails",
+    "rake",
+    "irb",
+    "mix",
+    "raku",
+    "crystal",
+    "luajit",
+    "tsx",
+    "ts-node",
+    "clojure",
+    "clj",
+    "bb",
+    "csi",
+    "janet",
+    "fennel",
+    "ocaml",
+    "runghc",
+    "runhaskell",
+    "ipython",
+    "swift",
+    "kotlin",
+    "xonsh",
 ];
 
 /// Editors and build tools, whose commands are code too. Their words are files.
@@ -201,7 +223,9 @@ pub(super) fn code(part: &Part) -> Vec<Code> {
         .filter(|text| text.contains(['(', '\'', '"', ' ', '<']));
     words
         .chain(part.fed_texts.iter().map(String::as_str))
+        .flat_map(|text| [vec![text.to_owned()], unescaped(text)].concat())
         .map(|text| {
+            let text = text.as_str();
             let strings = quoted_texts(text);
             let folders = REMOVING_CALLS.iter().any(|call| text.contains(call));
             let (either, either_unknown) = removes_either(text);
@@ -228,6 +252,70 @@ pub(super) fn names_in_code(part: &Part) -> Vec<String> {
         .filter(|text| text.len() <= 4096 && !text.contains(['\n', '\0']))
         .take(64)
         .collect()
+}
+
+/// A text with the characters that its escapes by number stand for, if there are any: `\x72m`, `\u{72}m`, `\162m`. Digits
+/// alone are octal in most languages, and decimal in Lua.
+pub(super) fn unescaped(text: &str) -> Vec<String> {
+    if !text.contains('\\') {
+        return Vec::new();
+    }
+    let mut all: Vec<String> = [8, 10]
+        .into_iter()
+        .map(|radix| decoded(text, radix))
+        .collect();
+    all.dedup();
+    all.retain(|other| other != text);
+    all
+}
+
+fn decoded(text: &str, radix: u32) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('\\') {
+        out.push_str(before);
+        let (digits, skipped, radix) = match after.chars().next() {
+            Some('x' | 'X') => (2, 1, 16),
+            Some('u') => (4, 1, 16),
+            Some('U') => (8, 1, 16),
+            Some('o') => (3, 1, 8),
+            Some(next) if next.is_ascii_digit() => (3, 0, radix),
+            _ => (0, 0, radix),
+        };
+        let number = after.get(skipped..).unwrap_or_default();
+        let (number, end) = match number
+            .strip_prefix('{')
+            .and_then(|text| text.split_once('}'))
+        {
+            Some((number, _)) if skipped > 0 => (number, skipped + number.len() + 2),
+            _ => {
+                let is_digit = |character: &char| character.is_digit(radix);
+                let length = number.chars().take(digits).take_while(is_digit).count();
+                (number.get(..length).unwrap_or_default(), skipped + length)
+            }
+        };
+        let character = u32::from_str_radix(number, radix)
+            .ok()
+            .and_then(char::from_u32)
+            .filter(|character| !character.is_control());
+        match character {
+            Some(character) => {
+                out.push(character);
+                rest = after.get(end..).unwrap_or_default();
+            }
+            None => {
+                // What an escape of another kind means doesn't matter here; a backslash may escape the next one.
+                out.push('\\');
+                let next = after.chars().next();
+                out.extend(next);
+                rest = after
+                    .get(next.map_or(0, char::len_utf8)..)
+                    .unwrap_or_default();
+            }
+        }
+    }
+    out.push_str(rest);
+    out
 }
 
 /// The quoted strings of a text, as most languages write them.

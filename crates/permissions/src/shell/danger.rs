@@ -64,14 +64,18 @@ fn changed_system(words: &[&str]) -> Option<&'static str> {
         | ["systemctl", "--user", "link" | "edit" | "enable", ..]
         | ["update-rc.d" | "chkconfig", ..] => Some("it changes what runs when a session starts"),
         [
-            "visudo" | "vipw" | "usermod" | "useradd" | "adduser" | "userdel" | "passwd"
-            | "chpasswd" | "groupmod" | "gpasswd" | "chsh",
+            "visudo" | "vipw" | "usermod" | "useradd" | "adduser" | "userdel" | "deluser"
+            | "newusers" | "passwd" | "chpasswd" | "groupmod" | "groupadd" | "addgroup"
+            | "groupdel" | "delgroup" | "chgpasswd" | "gpasswd" | "chsh",
             ..,
         ] => Some("it changes the accounts of the system"),
         ["lvremove" | "vgremove" | "pvremove", ..]
         | ["zpool", "destroy" | "labelclear", ..]
         | ["zfs", "destroy", ..]
         | ["btrfs", "subvolume", "delete", ..] => Some("it removes a volume"),
+        ["diskutil", verb, ..] if !matches!(*verb, "list" | "info" | "activity") => {
+            Some("it changes the disks")
+        }
         ["insmod" | "rmmod" | "modprobe" | "kexec", ..] => Some("it changes the running kernel"),
         ["sysctl", rest @ ..] if rest.iter().any(|word| word.contains('=')) => {
             Some("it changes the running kernel")
@@ -151,7 +155,9 @@ impl View<'_> {
                 }
             }
         }
-        self.vital_loss().or_else(|| self.removes_top_level())
+        self.vital_loss()
+            .or_else(|| self.removes_top_level())
+            .or_else(|| self.found_protected())
     }
 
     /// Something vital that is removed or changed with everything in it, where its words don't show it: links lead there.
@@ -194,7 +200,9 @@ impl View<'_> {
         match vital {
             Vital::System => top_level,
             Vital::Home => top_level || holds_home(),
+            Vital::Start => path == Path::new("/") || path == Path::new("/etc") || holds_home(),
             Vital::Project => self.is_vital(path),
+            Vital::Nothing => false,
         }
     }
 
@@ -248,7 +256,11 @@ impl View<'_> {
                     .any(|pattern| self.judge.call.resolved.matches(pattern).is_none()),
                 Meaning::Unbounded => true,
             };
-        let losses = self.part.losses.iter().map(|loss| loss.operand.clone());
+        // Working folders are there to be filled: one that isn't known is taken for one of these.
+        let losses = self.part.losses.iter();
+        let losses = losses
+            .filter(|loss| loss.vital != Vital::Start)
+            .map(|loss| loss.operand.clone());
         removed_operands(self.part)
             .into_iter()
             .chain(starts_of_removal(self.part))
@@ -411,7 +423,7 @@ impl View<'_> {
     }
 
     /// Why a path, or what it leads to, is protected.
-    fn protected_form(&self, path: &Path) -> Option<String> {
+    pub(super) fn protected_form(&self, path: &Path) -> Option<String> {
         let resolved = self.judge.call.resolved.get(path);
         resolved
             .forms()

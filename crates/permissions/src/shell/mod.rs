@@ -15,6 +15,7 @@ mod bringers;
 mod brought;
 mod code;
 mod danger;
+mod found;
 mod grant;
 mod links;
 mod nested;
@@ -22,6 +23,7 @@ mod operand;
 mod part;
 mod part_files;
 mod runs;
+mod services;
 mod survey;
 
 pub(crate) use brought::{Through, through_brought};

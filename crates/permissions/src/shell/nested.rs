@@ -5,7 +5,7 @@
 //! that isn't known to only read is looked at as if it were a command, and every text in it as if a shell ran it. What
 //! is found there makes a question that no rule and no mode answers, never a verdict of its own.
 
-use super::code::{is_interpreter, quoted_texts};
+use super::code::{is_interpreter, quoted_texts, unescaped};
 use super::operand::folders_of;
 use crate::broad::base_name;
 use crate::context::PermissionContext;
@@ -187,12 +187,18 @@ pub(super) fn from_names(part: &Part, names: &[&str], shell: ShellKind) -> Vec<A
     {
         for word in argv.iter().skip(words_of_its_own(argv)) {
             tails(word.text(), names, ends_name, &mut texts);
+            for meant in unescaped(word.text()) {
+                tails(&meant, names, ends_name, &mut texts);
+            }
         }
     }
     let given = variables(part).chain(part.fed_texts.iter().map(String::as_str));
     let own = Some(part.text.as_str()).filter(|_| is_evaluated(part));
     for text in given.chain(own) {
         tails(text, names, ends_name, &mut texts);
+        for meant in unescaped(text) {
+            tails(&meant, names, ends_name, &mut texts);
+        }
     }
     texts.truncate(MOST_TEXTS);
     texts.iter().map(|text| analyse(text, shell)).collect()
@@ -232,6 +238,9 @@ pub(super) fn texts(part: &Part, shell: ShellKind) -> Nested {
     if !part.read_only.is_yes() {
         for text in &part.fed_texts {
             add_text(text, &mut texts);
+            for meant in unescaped(text) {
+                add_text(&meant, &mut texts);
+            }
         }
         for argv in &part.all_effective {
             if !takes_messages(argv) {
@@ -365,6 +374,9 @@ fn words_as_texts(argv: &[Argument], texts: &mut Vec<String>) {
         }
         if text.contains([' ', ';', '|', '&', '>', '(', '`', '\n']) {
             add_text(text, texts);
+            for meant in unescaped(text) {
+                add_text(&meant, texts);
+            }
         }
         texts.extend(named_remover(argv, index));
     }
@@ -379,9 +391,9 @@ const REMOVERS: &[&str] = &[
 /// `--command=rm x -rf /`, `-Dexec.executable=rm -Dexec.args='-rf /'`.
 fn named_remover(argv: &[Argument], index: usize) -> Option<String> {
     let pieces = |word: &Argument| -> Vec<String> {
-        let pieces = word
-            .text()
-            .split(|character: char| character.is_whitespace() || ",=:%".contains(character));
+        let pieces = word.text().split(|character: char| {
+            character.is_whitespace() || ",=:%[]{}\"'".contains(character)
+        });
         pieces.map(ToOwned::to_owned).collect()
     };
     let word = argv.get(index)?;

@@ -7,6 +7,7 @@
 use super::code::{names_in_code, quoted_texts};
 use super::links::MadeLinks;
 use super::nested;
+use super::services;
 use crate::context::PermissionContext;
 use crate::glob::{could_match, first_special, is_pattern, unescape};
 use crate::path::fold;
@@ -388,9 +389,10 @@ pub(super) fn targets_of(argv: &[Argument]) -> Vec<PathOperand> {
             let mut targets = after(&["-t", "--target-directory"]);
             targets.extend(operands().next_back().map(Argument::path));
             targets.extend(saved_copy(words, targets.last()));
+            let parents = words.iter().any(|word| word.fixed() == Some("--parents"));
             let landed: Vec<PathOperand> = targets
                 .iter()
-                .flat_map(|target| operands().filter_map(|source| landed(source, target)))
+                .flat_map(|target| operands().filter_map(|source| landed(source, target, parents)))
                 .collect();
             targets.extend(landed);
             targets
@@ -411,6 +413,7 @@ pub(super) fn targets_of(argv: &[Argument]) -> Vec<PathOperand> {
         "wget" => output_of(words, 'O', "--output-document"),
         "sed" | "perl" | "ruby" => edited_in_place(words),
         "find" => after(&["-fprint", "-fprint0", "-fprintf", "-fls"]),
+        name if services::is_client(name) => services::outputs(name, words),
         name if UNPACKS_ONE.contains(&name) => operands()
             .filter_map(|word| shortened(&word.path()))
             .collect(),
@@ -481,8 +484,14 @@ fn output_of(words: &[Argument], letter: char, long: &str) -> Vec<PathOperand> {
 }
 
 /// Where a file comes to be if the target is a folder: `scp host:.bashrc ~`.
-fn landed(source: &Argument, target: &PathOperand) -> Option<PathOperand> {
-    let name = source.fixed()?.rsplit(['/', ':']).next()?;
+fn landed(source: &Argument, target: &PathOperand, keeps_parents: bool) -> Option<PathOperand> {
+    let source = source.fixed()?;
+    // With `--parents` the whole name comes to be there.
+    let name = if keeps_parents {
+        source.trim_start_matches('/')
+    } else {
+        source.rsplit(['/', ':']).next()?
+    };
     let known = matches!(target.kind, PathKind::Literal | PathKind::Home);
     (known && !name.is_empty()).then(|| PathOperand {
         kind: target.kind,

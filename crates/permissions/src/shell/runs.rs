@@ -3,6 +3,7 @@
 //! `os.system("ls")` in the words of an interpreter is a command that can be looked at. `os.system(a + b)`,
 //! `eval(atob(x))` and awk's `print $0 | "sh"` are not: what they run is known when they run it.
 
+use super::code::unescaped;
 use super::nested::is_shell;
 use crate::broad::base_name;
 use lathe_shell::analysis::Argument;
@@ -24,7 +25,7 @@ struct Language {
 
 const LANGUAGES: &[Language] = &[
     Language {
-        names: &["python", "pypy"],
+        names: &["python", "pypy", "ipython"],
         runs: &[
             "system",
             "popen",
@@ -48,7 +49,7 @@ const LANGUAGES: &[Language] = &[
         interpolates: &[],
     },
     Language {
-        names: &["node", "nodejs", "bun", "deno"],
+        names: &["node", "nodejs", "bun", "deno", "tsx", "ts-node"],
         runs: &["execSync", "spawnSync", "execFileSync"],
         runs_with: (
             &["child_process", "Deno.Command", "Bun.spawn"],
@@ -67,7 +68,7 @@ const LANGUAGES: &[Language] = &[
         interpolates: &["$", "@"],
     },
     Language {
-        names: &["ruby"],
+        names: &["ruby", "rails", "rake", "irb"],
         runs: &["system", "exec", "spawn", "popen", "capture2", "capture3"],
         runs_with: (&[], &[]),
         evaluates: &["eval", "instance_eval", "class_eval"],
@@ -126,13 +127,14 @@ pub(super) fn runs_unknown(argv: &[Argument]) -> bool {
     if matches!(name, "awk" | "gawk" | "mawk" | "nawk" | "original-awk") {
         return codes.any(awk_runs_unknown);
     }
+    let mut codes = codes.flat_map(|code| [vec![code.to_owned()], unescaped(code)].concat());
     let Some(language) = LANGUAGES
         .iter()
         .find(|language| language.names.contains(&base))
     else {
         return false;
     };
-    codes.any(|code| language.runs_unknown(code))
+    codes.any(|code| language.runs_unknown(&code))
 }
 
 impl Language {
@@ -184,7 +186,7 @@ impl Language {
     fn is_known(&self, given: &str, code: &str) -> bool {
         let given = given.trim_start();
         if let Some(list) = given.strip_prefix(['[', '(']) {
-            return self.first_is_known(list);
+            return self.first_is_known(list) && !is_joined(list);
         }
         // A variable that is only ever set to texts that stand there.
         let name: String = given
@@ -294,6 +296,27 @@ impl Language {
             .step_by(2)
             .any(|inside| self.interpolates.iter().any(|start| inside.contains(start)))
     }
+}
+
+/// Whether something is made of a list that stands there: `["r", "m x"].join("")`.
+fn is_joined(list: &str) -> bool {
+    let mut open = 1;
+    let mut quote = None;
+    let mut characters = list.chars();
+    for character in characters.by_ref() {
+        match (quote, character) {
+            (Some(start), _) if character == start => quote = None,
+            (Some(_), _) => {}
+            (None, '\'' | '"' | '`') => quote = Some(character),
+            (None, '[' | '(') => open += 1,
+            (None, ']' | ')') => open -= 1,
+            (None, _) => {}
+        }
+        if open == 0 {
+            break;
+        }
+    }
+    characters.as_str().trim_start().starts_with('.')
 }
 
 /// The values that a variable is set to.

@@ -98,7 +98,10 @@ pub(super) fn file_command(argv: &[Argument]) -> Option<FileCommand> {
         return None;
     }
     // Everything below the folder is read through its links then, which no list of names shows.
-    let follows = |option: &GivenOption<'_>| matches!(option.name.as_str(), "-L" | "--dereference");
+    // With `--parents` the copies come to be where their whole names say.
+    let follows = |option: &GivenOption<'_>| {
+        matches!(option.name.as_str(), "-L" | "--dereference" | "--parents")
+    };
     if *action == FileAction::Copy && sorted.options.iter().any(follows) {
         return None;
     }

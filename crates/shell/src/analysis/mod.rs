@@ -19,6 +19,7 @@
 //! recognise what they say, `suggestion` finds what 'always allow' should offer.
 
 mod argument;
+mod arrivals;
 mod fed_text;
 mod files;
 mod names;

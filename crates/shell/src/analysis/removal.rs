@@ -2,6 +2,7 @@
 //! bad as a removal are among them.
 
 use super::argument::{Argument, PathKind, PathOperand};
+use super::arrivals::{arrivals, here, takes_from_archive, unpacks_anywhere};
 use super::programs::PipedNames;
 
 /// A removal that always needs confirmation.
@@ -32,6 +33,10 @@ pub enum Vital {
     Home,
     /// The same, and the working folder, those above it and its repository.
     Project,
+    /// The root, `/etc` and home folders: where files of any name may be start-up files.
+    Start,
+    /// No folder: only some files in it are changed.
+    Nothing,
 }
 
 /// The losses that a command causes, or the danger that it is whatever its operands are.
@@ -72,8 +77,9 @@ fn by_its_words(loss: &Loss) -> Option<DangerousRemoval> {
     let of_system = matches!(reason, "the root" | "a top-level folder" | "a drive");
     let matters = match loss.vital {
         Vital::System => of_system,
-        Vital::Home => !of_project,
+        Vital::Home | Vital::Start => !of_project,
         Vital::Project => true,
+        Vital::Nothing => false,
     };
     matters.then(|| DangerousRemoval {
         target: loss.operand.shown(),
@@ -81,7 +87,7 @@ fn by_its_words(loss: &Loss) -> Option<DangerousRemoval> {
     })
 }
 
-fn lost<'a>(targets: impl IntoIterator<Item = &'a Argument>, vital: Vital) -> Vec<Loss> {
+pub(super) fn lost<'a>(targets: impl IntoIterator<Item = &'a Argument>, vital: Vital) -> Vec<Loss> {
     targets
         .into_iter()
         .flat_map(Argument::paths)
@@ -172,7 +178,7 @@ fn removal_of(argv: &[Argument]) -> Losses {
         "fd" | "fdfind" => Ok(removal_by_fd(words)),
         "dd" => removal_by_dd(words),
         "chmod" | "chown" | "chgrp" | "setfacl" | "chattr" | "chcon" => Ok(change_of_all(words)),
-        "rsync" => Ok([removal_by_rsync(words), spread(words)].concat()),
+        "rsync" => Ok([removal_by_rsync(words), arrivals(name, words)].concat()),
         "tar" | "bsdtar" if has_long(words, "--remove-files") => {
             Ok(lost(operands(words), Vital::Project))
         }
@@ -188,21 +194,15 @@ fn removal_of(argv: &[Argument]) -> Losses {
         "pax" if says(words, &["-r"]) && !says(words, &["-w"]) => {
             danger("files that the archive names", "they can lie anywhere")
         }
-        "cp" | "scp" => Ok(spread(words)),
         "cargo" if says(words, &["clean"]) => Ok(lost(
             values_of(words, &["--target-dir"]).iter(),
             Vital::Project,
         )),
         _ if clears_environment(name, words) => Ok(lost(operands(words), Vital::Project)),
-        "rclone" | "aws" | "gsutil" | "gcloud" | "s5cmd" => Ok(mirrored(words)),
-        "cpio" if passes_on(words) => Ok(lost(operands(words), Vital::Home)),
-        "tar" | "bsdtar" | "unzip" | "7z" | "7za" | "7zr" | "cpio" | "wget" | "curl" | "patch" => {
-            Ok(unpacked(words))
-        }
         _ if name == "mkfs" || name.starts_with("mkfs.") || name == "wipefs" => {
             danger(name, "a file system")
         }
-        _ => Ok(lost(&brought_by(name, words), Vital::Home)),
+        _ => Ok(arrivals(name, words)),
     }
 }
 
@@ -210,67 +210,6 @@ fn removal_of(argv: &[Argument]) -> Losses {
 fn clears_environment(name: &str, words: &[Argument]) -> bool {
     let makes = matches!(name, "virtualenv" | "uv") || says(words, &["venv", "virtualenv"]);
     makes && says(words, &["--clear"])
-}
-
-/// The folders that other programs unpack, copy or download files of unknown names into.
-fn brought_by(name: &str, words: &[Argument]) -> Vec<Argument> {
-    let last = |wanted: &[&str]| {
-        let target = operands(words).into_iter().next_back();
-        let says = wanted.is_empty() || says(words, wanted);
-        target.filter(|_| says).cloned().into_iter().collect()
-    };
-    let letter = |letter: char| {
-        words.iter().any(|word| {
-            let text = word.text();
-            text.starts_with('-') && !text.starts_with("--") && text.contains(letter)
-        })
-    };
-    match name {
-        "ar" => values_of(words, &["--output"]),
-        "svn" => last(&["checkout", "co", "export"]),
-        "unrar" | "rar" | "unar" => {
-            let mut targets = values_of(words, &["-o", "-output-directory"]);
-            targets.extend(last(&["x", "e"]));
-            targets
-        }
-        "dpkg" | "dpkg-deb" => last(&[
-            "-x",
-            "-X",
-            "-R",
-            "-e",
-            "--extract",
-            "--vextract",
-            "--raw-extract",
-            "--control",
-        ]),
-        "pax" if letter('w') => last(&[]),
-        "ditto" => last(&[]),
-        "unsquashfs" => values_of(words, &["-d", "-dest"]),
-        "jar" => values_of(words, &["-C", "--dir"]),
-        "pip" | "pip3" | "uv" | "gem" => values_of(
-            words,
-            &[
-                "-t",
-                "-d",
-                "-i",
-                "--target",
-                "--dest",
-                "--root",
-                "--prefix",
-                "--install-dir",
-            ],
-        ),
-        "npm" | "pnpm" => values_of(words, &["--pack-destination"]),
-        "mongodump" => values_of(words, &["-o", "--out"]),
-        _ if name.starts_with("python") && says(words, &["zipfile", "tarfile"]) => {
-            last(&["-e", "--extract"])
-        }
-        _ if name.starts_with("python") && says(words, &["pip", "ensurepip"]) => values_of(
-            words,
-            &["-t", "-d", "--target", "--dest", "--root", "--prefix"],
-        ),
-        _ => Vec::new(),
-    }
 }
 
 fn danger(target: &str, reason: &str) -> Losses {
@@ -281,7 +220,7 @@ fn danger(target: &str, reason: &str) -> Losses {
 }
 
 /// The words that aren't options.
-fn operands(words: &[Argument]) -> Vec<&Argument> {
+pub(super) fn operands(words: &[Argument]) -> Vec<&Argument> {
     words
         .iter()
         .filter(|word| word.fixed().is_none_or(|text| !text.starts_with('-')))
@@ -309,6 +248,7 @@ fn removal_by_find(words: &[Argument]) -> Losses {
         (true, false) if starts.is_empty() => return danger(".", "the working folder"),
         (true, false) => Vital::Project,
         (false, false) if changes_what_it_finds(words) => Vital::Home,
+        (false, true) if changes_what_it_finds(words) => Vital::Nothing,
         (false, _) => return Ok(Vec::new()),
     };
     Ok(lost(starts, vital))
@@ -364,72 +304,15 @@ fn is_filtered(words: &[Argument]) -> bool {
     by_value || tests.iter().any(|word| word.fixed() == Some("-empty"))
 }
 
-fn has_long(words: &[Argument], option: &str) -> bool {
+pub(super) fn has_long(words: &[Argument], option: &str) -> bool {
     words.iter().any(|word| word.fixed() == Some(option))
 }
 
-/// `tar xP`: members are put where their names say, outside of the folder too.
-fn unpacks_anywhere(words: &[Argument]) -> bool {
-    let mut letters = words.iter().enumerate().filter_map(|(at, word)| {
-        let text = word.fixed()?;
-        let bundle = text.strip_prefix('-').or((at == 0).then_some(text))?;
-        (!bundle.starts_with('-')).then_some(bundle)
-    });
-    let extracts = has_long(words, "--extract")
-        || has_long(words, "--get")
-        || letters.clone().any(|bundle| bundle.contains('x'));
-    extracts && (has_long(words, "--absolute-names") || letters.any(|bundle| bundle.contains('P')))
-}
-
-/// `cpio -i`: members are put where their names say.
-fn takes_from_archive(words: &[Argument]) -> bool {
-    words.iter().filter_map(Argument::fixed).any(|text| {
-        text == "--extract"
-            || text.starts_with('-') && !text.starts_with("--") && text.contains('i')
-    })
-}
-
-/// `cpio -p folder`: the files that it reads the names of are copied there.
-fn passes_on(words: &[Argument]) -> bool {
-    words.iter().filter_map(Argument::fixed).any(|text| {
-        text == "--pass-through"
-            || text.starts_with('-') && !text.starts_with("--") && text.contains('p')
-    })
-}
-
-/// `cp -r x/. ~`, `rsync -a x/ ~`: everything in a folder is put right into a home folder or a folder of the system.
-fn spread(words: &[Argument]) -> Vec<Loss> {
-    let all = operands(words);
-    let Some((target, sources)) = all.split_last() else {
-        return Vec::new();
-    };
-    let spreads = |word: &&Argument| word.text().ends_with("/.") || word.text().ends_with('/');
-    if sources.iter().any(spreads) {
-        lost([*target], Vital::Home)
-    } else {
-        Vec::new()
-    }
-}
-
-fn says(words: &[Argument], wanted: &[&str]) -> bool {
+pub(super) fn says(words: &[Argument], wanted: &[&str]) -> bool {
     words
         .iter()
         .filter_map(Argument::fixed)
         .any(|text| wanted.contains(&text))
-}
-
-/// `rclone sync x: ~`, `aws s3 sync s3://x ~ --delete`: what is in the target and not in the source is removed.
-fn mirrored(words: &[Argument]) -> Vec<Loss> {
-    const REMOVES: &[&str] = &["purge", "delete", "rmdirs", "move", "moveto", "mv", "rm"];
-    const DELETES: &[&str] = &["--delete", "-d", "--delete-unmatched-destination-objects"];
-    let mirrors = says(words, &["sync", "rsync", "bisync"]);
-    let by_itself = mirrors && !says(words, &["s3", "storage", "rsync"]);
-    if says(words, REMOVES) || by_itself || mirrors && says(words, DELETES) {
-        let paths = operands(words);
-        lost(paths.into_iter().skip(1), Vital::Project)
-    } else {
-        Vec::new()
-    }
 }
 
 /// `zip -m`: what goes into the archive is removed.
@@ -461,6 +344,10 @@ fn removal_by_git(words: &[Argument]) -> Losses {
         "reset",
         "switch",
         "checkout-index",
+        "pull",
+        "merge",
+        "apply",
+        "am",
     ];
     let at = words.iter().position(|word| {
         word.fixed()
@@ -502,7 +389,7 @@ fn removal_by_git(words: &[Argument]) -> Losses {
     let targets = folders
         .chain(joined.iter())
         .chain(named_by_clean.into_iter().filter(|_| is_clean));
-    Ok(lost(targets, Vital::Home))
+    Ok([lost(targets, Vital::Home), here()].concat())
 }
 
 /// `fd … -x rm`: what it finds below its operands is removed.
@@ -551,37 +438,8 @@ fn removal_by_rsync(words: &[Argument]) -> Vec<Loss> {
     lost(target, Vital::Project)
 }
 
-/// Files of unknown names that are put right into a home folder or a folder of the system: start-up files may be among
-/// them.
-fn unpacked(words: &[Argument]) -> Vec<Loss> {
-    let attached: Vec<Argument> = words
-        .iter()
-        .filter_map(|word| {
-            let text = word.text();
-            let option = ["--directory=", "--output-dir=", "--directory-prefix=", "-o"]
-                .into_iter()
-                .find(|option| text.starts_with(option))?;
-            Some(value_of(word, option))
-        })
-        .collect();
-    let targets = words
-        .windows(2)
-        .filter(|pair| {
-            pair.first()
-                .and_then(Argument::fixed)
-                .is_some_and(|option| {
-                    matches!(option, "-C" | "-d" | "-P" | "--directory" | "--output-dir")
-                        || option == "--directory-prefix"
-                        || option.starts_with('-') && option.ends_with('D')
-                })
-        })
-        .filter_map(|pair| pair.get(1))
-        .chain(&attached);
-    lost(targets, Vital::Home)
-}
-
 /// The values of options, attached or as the next word.
-fn values_of(words: &[Argument], options: &[&str]) -> Vec<Argument> {
+pub(super) fn values_of(words: &[Argument], options: &[&str]) -> Vec<Argument> {
     let next = words.windows(2).filter_map(|pair| match pair {
         [option, value] if options.contains(&option.fixed()?) => Some(value.clone()),
         _ => None,
@@ -597,7 +455,7 @@ fn values_of(words: &[Argument], options: &[&str]) -> Vec<Argument> {
 }
 
 /// The value that is attached to an option. A home folder that a variable names there is a home folder.
-fn value_of(word: &Argument, option: &str) -> Argument {
+pub(super) fn value_of(word: &Argument, option: &str) -> Argument {
     let text = word.text();
     let value = text.strip_prefix(option).unwrap_or(text);
     let plain = value.trim_matches(['"', '\'']);

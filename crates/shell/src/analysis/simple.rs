@@ -161,9 +161,13 @@ impl<'a> Walker<'a> {
                 AssignedValue::Scalar(word) => Argument::from_word(word),
                 AssignedValue::Array(_) => Argument::anything("(…)"),
             };
-            let harmless = assignment.subscript.is_none()
-                && !assignment.append
-                && is_harmless(&assignment.name, value.fixed());
+            let plain = assignment.subscript.is_none() && !assignment.append;
+            // Only `read` sees it, which then splits nothing: `while IFS= read -r line`.
+            let splits_nothing = assignment.name == "IFS"
+                && value.fixed() == Some("")
+                && simple.words.first().is_some_and(|word| word.text == "read");
+            let harmless =
+                plain && (splits_nothing || is_harmless(&assignment.name, value.fixed()));
             let dangerous = danger_of(&assignment.name, self.shell) != Danger::None && !harmless;
             if dangerous {
                 found.concerns.push(Concern::new(
@@ -356,10 +360,20 @@ impl<'a> Walker<'a> {
             piped_names,
             depth: 0,
         };
-        match programs::judge(&part.effective_argv, surroundings) {
+        let elsewhere = programs::git_elsewhere(&part.effective_argv);
+        let argv = match &elsewhere {
+            Some((_, argv)) => argv,
+            None => &part.effective_argv,
+        };
+        match programs::judge(argv, surroundings) {
             Ok(reading) => {
                 let names = listed_names(&part.effective_argv, &reading, piped_names)
-                    .filter(|_| part.redirections.iter().all(|redirection| redirection.free));
+                    .filter(|_| part.redirections.iter().all(|redirection| redirection.free))
+                    .filter(|_| elsewhere.is_none());
+                if let Some((folder, _)) = elsewhere {
+                    part.folder = next_folder(part.folder.clone(), Some(folder.clone()));
+                    part.read_paths.push(folder);
+                }
                 part.read_paths.extend(reading.paths);
                 part.names_of_files = reading.names;
                 part.shows = if reads_redirected_input(part) {
@@ -374,7 +388,7 @@ impl<'a> Walker<'a> {
                         ConcernKind::NeedsTrustedFolder,
                         "the folder's configuration can name programs to run",
                     ));
-                    if self.folder != WorkingFolder::Start {
+                    if part.folder != WorkingFolder::Start {
                         part.concerns.push(Concern::new(
                             ConcernKind::ForeignFolder,
                             "after a change of folder, the configuration there can name programs to run",
@@ -430,17 +444,20 @@ impl<'a> Walker<'a> {
             }
             _ => None,
         };
-        self.folder = match (
-            std::mem::replace(&mut self.folder, WorkingFolder::Unknown),
-            target,
-        ) {
-            (WorkingFolder::Start, Some(target)) => WorkingFolder::After(vec![target]),
-            (WorkingFolder::After(mut steps), Some(target)) if steps.len() < 8 => {
-                steps.push(target);
-                WorkingFolder::After(steps)
-            }
-            _ => WorkingFolder::Unknown,
-        };
+        let before = std::mem::replace(&mut self.folder, WorkingFolder::Unknown);
+        self.folder = next_folder(before, target);
+    }
+}
+
+/// The folder after one more step.
+fn next_folder(before: WorkingFolder, step: Option<PathOperand>) -> WorkingFolder {
+    match (before, step) {
+        (WorkingFolder::Start, Some(step)) => WorkingFolder::After(vec![step]),
+        (WorkingFolder::After(mut steps), Some(step)) if steps.len() < 8 => {
+            steps.push(step);
+            WorkingFolder::After(steps)
+        }
+        _ => WorkingFolder::Unknown,
     }
 }
 

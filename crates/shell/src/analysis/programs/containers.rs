@@ -126,6 +126,13 @@ fn check_environment(
         {
             refuse("docker compose config shows the values of the environment")
         }
+        ["history", rest @ ..] | ["image", "history", rest @ ..]
+            if !rest.iter().any(|word| matches!(*word, "-q" | "--quiet")) =>
+        {
+            refuse(format!(
+                "{name} history shows the environment of an image, which can hold keys"
+            ))
+        }
         ["inspect", ..] | ["container" | "image", "inspect", ..] => {
             let sorted = sub_commands::sorted(name, words, commands, "--help")?;
             let mut formats = sorted

@@ -272,12 +272,19 @@ pub(super) fn judge_yq(words: &[Argument]) -> Verdict {
     };
     for option in &sorted.options {
         match option.value() {
-            Some(value) => reading.paths.push(PathOperand::literal(value)),
+            Some(value) => {
+                let value = value.strip_prefix('=').unwrap_or(value);
+                reading.paths.push(PathOperand::literal(value));
+            }
             None if option.word.is_some() => return refuse("yq with a word that isn't fixed"),
             None => {}
         }
     }
-    let filter = sorted.operands.first().and_then(|word| word.fixed());
+    let mut words = sorted.operands.iter().map(|word| word.fixed());
+    let filter = match words.next().flatten() {
+        Some("eval" | "e" | "eval-all" | "ea") => words.next().flatten(),
+        first => first,
+    };
     let Some(filter) = filter else {
         return refuse("yq's filter is not fixed");
     };

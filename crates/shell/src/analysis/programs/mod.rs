@@ -29,6 +29,7 @@ mod sub_commands;
 mod table;
 mod xargs;
 
+pub(super) use git::elsewhere as git_elsewhere;
 pub(super) use sed::{in_place_files, runs_its_input};
 
 use super::argument::{Argument, PathOperand};

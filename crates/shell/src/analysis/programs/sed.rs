@@ -10,6 +10,9 @@ const OPTIONS: &str = "-n -E -r -e= -s -u -z --quiet --silent --regexp-extended 
     --null-data --posix --version --sandbox";
 
 pub(super) fn judge(words: &[Argument]) -> Verdict {
+    if in_place_files(words).is_some() {
+        return refuse("sed -i changes files");
+    }
     let sorted = sort(words, OPTIONS, Order::Mixed)?;
     no_names(&sorted)?;
     let (scripts, files) = scripts_and_files(&sorted);
@@ -241,7 +244,7 @@ impl Script<'_> {
     fn substitution(&mut self, command: u8) -> Result<(), Refusal> {
         let delimiter = match self.peek() {
             Some(delimiter)
-                if delimiter.is_ascii_punctuation() && !b"\\;{}#".contains(&delimiter) =>
+                if delimiter.is_ascii_punctuation() && !b"\\;{}".contains(&delimiter) =>
             {
                 delimiter
             }

@@ -111,6 +111,11 @@ pub(super) fn judge(name: &str, words: &[Argument]) -> Verdict {
     let Some(program) = catalog::program(name) else {
         return refuse(format!("{name} may change things"));
     };
+    if let [Argument::Fixed(only)] = words
+        && only == "--help"
+    {
+        return Ok(Reading::default());
+    }
     if program.operands == Operands::Text {
         if let Some(check) = program.check {
             check(&Sorted::default(), words)?;

@@ -6,6 +6,7 @@ use super::super::table::{Operands, Program};
 pub(super) const PROGRAMS: &[Program] = &[
     Program::new(&["pwd"], Operands::None, "-L -P --logical --physical"),
     Program::new(&["whoami"], Operands::None, ""),
+    Program::new(&["pstree"], Operands::Words, "-A -U -c -h -l -n -p -T"),
     Program::new(&["logname"], Operands::None, ""),
     Program::new(&["users"], Operands::None, ""),
     Program::new(&["hostid"], Operands::None, ""),

@@ -46,6 +46,23 @@ pub(super) fn judge(words: &[Argument]) -> Verdict {
     }
 }
 
+/// `git -C folder …` is git in another folder: that folder, and the command without it.
+pub(in super::super) fn elsewhere(argv: &[Argument]) -> Option<(PathOperand, Vec<Argument>)> {
+    if argv.first().and_then(Argument::fixed) != Some("git") {
+        return None;
+    }
+    let is_other = |word: &&Argument| matches!(word.fixed(), Some("--no-pager" | "-P"));
+    let at = 1 + argv.iter().skip(1).take_while(is_other).count();
+    let (option, folder) = (argv.get(at)?, argv.get(at + 1)?.path());
+    let known = matches!(folder.kind, PathKind::Literal | PathKind::Home);
+    if option.fixed() != Some("-C") || !known || folder.text.is_empty() {
+        return None;
+    }
+    let mut rest = argv.to_vec();
+    rest.drain(at..at + 2);
+    Some((folder, rest))
+}
+
 fn judge_command(command: &str, words: &[Argument]) -> Verdict {
     if let Some(reading) = judge_nested(command, words)? {
         return Ok(reading);
