@@ -258,18 +258,30 @@ fn refused_path(path: &Path, kind: Kind, policy: &SandboxPolicy, tier: Tier) -> 
         return None;
     }
     let refusal = match policy.check_write(path) {
-        Err(refusal) => refusal,
+        Err(refusal) => Some(refusal),
         // A new version is made beside a file and renamed over it.
-        Ok(()) => policy.check_write(&path.with_extension("")).err()?,
+        Ok(()) => policy.check_write(&path.with_extension("")).err(),
     };
-    if kind == Kind::Busy && !matches!(refusal, Refusal::Protected(_)) {
-        return None;
-    }
+    let refusal = match kind {
+        Kind::Busy => refusal
+            .filter(|refusal| matches!(refusal, Refusal::Protected(_)))
+            .or_else(|| held(path, policy).filter(|_| !alone)),
+        _ => refusal,
+    }?;
     let nearest = path.ancestors().find(|above| above.exists())?;
     could(nearest, libc::W_OK).then(|| Violation::Write {
         path: path.to_path_buf(),
         refusal,
     })
+}
+
+/// What is held in a folder, or is this path itself: neither can be renamed or removed.
+fn held(path: &Path, policy: &SandboxPolicy) -> Option<Refusal> {
+    let is_in = |entry: &&PathBuf| entry.starts_with(path) && entry.exists();
+    let mut protected = policy.protected.iter().map(|entry| &entry.path);
+    let mut hidden = policy.hidden.iter();
+    let protected = protected.find(is_in).cloned().map(Refusal::Protected);
+    protected.or_else(|| hidden.find(is_in).cloned().map(Refusal::Hidden))
 }
 
 /// A path with the links of its folder followed.
@@ -417,10 +429,10 @@ mod tests {
     fn place() -> Place {
         let folder = tempfile::tempdir_in("/var/tmp").unwrap();
         let base = folder.path().canonicalize().unwrap();
-        for name in ["w/.git/hooks", "out", "home/.ssh"] {
+        for name in ["w/.git/hooks", "w/sub/deep", "w/free", "out", "home/.ssh"] {
             std::fs::create_dir_all(base.join(name)).unwrap();
         }
-        for name in ["w/.git/config", "home/.ssh/id_rsa"] {
+        for name in ["w/.git/config", "w/sub/deep/.env", "home/.ssh/id_rsa"] {
             std::fs::write(base.join(name), "x").unwrap();
         }
         let protected = |name: &str| Protected {
@@ -430,7 +442,7 @@ mod tests {
         let policy = SandboxPolicy {
             writable: vec![base.join("w")],
             protected: vec![protected("w/.git/config"), protected("w/.git/hooks")],
-            hidden: vec![base.join("home/.ssh")],
+            hidden: vec![base.join("home/.ssh"), base.join("w/sub/deep/.env")],
             ..SandboxPolicy::default()
         };
         Place {
@@ -491,6 +503,18 @@ mod tests {
                 "write to BASE/w/.git/config",
             ),
             (
+                "mv: cannot move 'sub' to 'other': Device or resource busy",
+                "write to BASE/w/sub",
+            ),
+            (
+                "rm: cannot remove 'sub/deep/.env': Device or resource busy",
+                "write to BASE/w/sub/deep/.env",
+            ),
+            (
+                "OSError: [Errno 16] Device or resource busy: '.git' -> 'git2'",
+                "write to BASE/w/.git",
+            ),
+            (
                 "bash: line 1: .git/hooks/pre-commit: Read-only file system",
                 "write to BASE/w/.git/hooks/pre-commit",
             ),
@@ -516,6 +540,7 @@ mod tests {
             "bash: ./script: Permission denied",
             "cat: /etc/nothing-at-all: No such file or directory",
             "rm: cannot remove 'BASE/w/x': Device or resource busy",
+            "mv: cannot move 'free' to 'x': Device or resource busy",
             "error: test failed, to rerun pass `--lib`",
             "assertion failed: permission denied is expected",
             "mkdir: cannot create directory 'x': File exists",
