@@ -201,9 +201,10 @@ fn hold_links(
     };
     let Settled { path, links } = links::settle(root, path);
     for link in links {
-        if !link
+        // In a folder that is protected itself, nothing can take its place.
+        if link
             .parent()
-            .is_some_and(|it| policy.check_write(it).is_ok())
+            .is_none_or(|folder| policy.check_write(folder).is_err())
         {
             continue;
         }
