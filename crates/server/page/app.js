@@ -16,7 +16,7 @@ const el = (tag, props = {}, ...children) => {
 // Terminal sequences, control characters and characters that reorder text.
 const clean = text => String(text ?? '')
   .replace(/\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])/g, '')
-  .replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069\u200e\u200f]/g, '');
+  .replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu, '');
 const short = (text, most) => { text = clean(text).replace(/\s+/g, ' '); return text.length > most ? text.slice(0, most - 1) + '…' : text; };
 
 // --- Markdown ---
@@ -107,14 +107,18 @@ function diffRows(before, after) {
 }
 const diffBox = rows => el('div', { class: 'diff', role: 'group', 'aria-label': 'Changes' }, ...rows.slice(0, 2000).map(([kind, line]) => el('div', { class: kind }, line)));
 const unified = text => diffBox(clean(text).split('\n').map(line => [/^(\+\+\+|---|diff |index |@@)/.test(line) ? 'file' : line[0] === '+' ? 'add' : line[0] === '-' ? 'del' : '', line]));
+// Everything that a call has is shown: what isn't can't be agreed to.
 function inputView(name, input) {
   const box = el('div');
-  if (input?.file_path) box.append(el('div', { class: 'diff' }, el('div', { class: 'file' }, clean(input.file_path))));
-  if (typeof input?.old_string === 'string') box.append(diffBox(diffRows(input.old_string, input.new_string ?? '')));
-  else if (Array.isArray(input?.edits)) input.edits.forEach(edit => box.append(diffBox(diffRows(edit.old_string ?? '', edit.new_string ?? ''))));
-  else if (name === 'Write') box.append(diffBox(clean(input?.content).split('\n').map(line => ['add', '+ ' + line])));
-  else if (typeof input?.command === 'string') box.append(el('pre', {}, clean(input.command)));
-  else if (input && Object.keys(input).length) box.append(el('pre', {}, clean(JSON.stringify(input, null, 2))));
+  const { file_path: file, description, ...rest } = input && typeof input === 'object' ? input : {};
+  if (file) box.append(el('div', { class: 'diff' }, el('div', { class: 'file' }, clean(file))));
+  const shown = (view, ...fields) => { box.append(view); fields.forEach(field => delete rest[field]); };
+  if (typeof rest.old_string === 'string') shown(diffBox(diffRows(rest.old_string, rest.new_string ?? '')), 'old_string', 'new_string');
+  if (name === 'MultiEdit' && Array.isArray(rest.edits)) shown(el('div', {}, ...rest.edits.map(edit => diffBox(diffRows(edit.old_string ?? '', edit.new_string ?? '')))), 'edits');
+  if (name === 'Write') shown(diffBox(clean(rest.content).split('\n').map(line => ['add', '+ ' + line])), 'content');
+  if (typeof rest.command === 'string') shown(el('pre', {}, clean(rest.command)), 'command');
+  if (Object.keys(rest).length) box.append(el('pre', {}, clean(JSON.stringify(rest, null, 2))));
+  if (description) box.append(el('p', { class: 'said' }, clean(typeof description === 'string' ? description : JSON.stringify(description))));
   return box;
 }
 const summary = (name, input) => `${clean(name)} ${short(input?.description || input?.command || input?.file_path || input?.pattern || input?.prompt || input?.url || input?.query || '', 140)}`;
@@ -326,8 +330,9 @@ class Session {
   }
   ask(frame) {
     const request = frame.request || {};
-    if (request.subtype !== 'can_use_tool' || this.questions.has(frame.request_id)) return;
-    const card = question(this, frame.request_id, request);
+    const show = { can_use_tool: question, elicitation: form }[request.subtype];
+    if (!show || this.questions.has(frame.request_id)) return;
+    const card = show(this, frame.request_id, request);
     this.questions.set(frame.request_id, card);
     $('questions').append(card);
     this.entry.state = 'needs-you'; head();
@@ -337,7 +342,7 @@ class Session {
     if (!card) return;
     card.remove(); this.questions.delete(id);
     if (!this.questions.size) { this.entry.state = 'working'; head(); }
-    const what = reply?.behavior === 'allow' ? 'Allowed' : reply?.behavior === 'deny' ? 'Denied' : 'Withdrawn';
+    const what = { allow: 'Allowed', deny: 'Denied', accept: 'Answered', decline: 'Declined', cancel: 'Put away' }[reply?.behavior || reply?.action] || 'Withdrawn';
     add(el('div', { class: 'turn note' }, `${what}${by ? ' by ' + clean(by) : ''}${reply?.message ? ': ' + short(reply.message, 200) : ''}`));
   }
 }
@@ -347,19 +352,59 @@ function image(block) {
   if (source.type !== 'base64' || !/^image\/(png|jpeg|gif|webp)$/.test(source.media_type) || !/^[A-Za-z0-9+/=]*$/.test(source.data)) return el('p', {}, '[image]');
   return el('img', { src: `data:${source.media_type};base64,${source.data}`, alt: 'Image in the conversation' });
 }
-function question(session, id, request) {
-  const input = request.input || {};
+// The card of a question, and how it is answered: once, and who was first is said.
+function card(session, id, label) {
   const box = el('div');
-  const card = el('section', { class: 'question', role: 'alertdialog', 'aria-label': 'Permission question: ' + clean(request.tool_name) }, box);
+  const card = el('section', { class: 'question', role: 'alertdialog', 'aria-label': label }, box);
   const problem = el('p', { role: 'alert' });
-  const reply = async (answer, button) => {
+  const answer = async (type, answer, button) => {
     card.querySelectorAll('button').forEach(button => { button.disabled = true; });
-    try { await session.op({ type: 'permission_reply', request_id: id, reply: answer }); session.answered(id, 'you', answer); }
+    try { await session.op({ type, request_id: id, reply: answer }); session.answered(id, 'you', answer); }
     catch (error) {
       if (error.code === 'answered' || error.code === 'withdrawn') { session.answered(id, error.by, error.reply); note(error.code === 'answered' ? `Already answered${error.by ? ' by ' + clean(error.by) : ''}.` : 'The question was withdrawn.'); }
       else { problem.textContent = clean(error.message); card.querySelectorAll('button').forEach(button => { button.disabled = false; }); button?.focus(); }
     }
   };
+  const finish = row => { if (may('approve')) box.append(row); else box.append(el('p', {}, 'This device may not answer questions.')); box.append(problem); return card; };
+  return { box, answer, finish };
+}
+// What an MCP server asks: the fields of a form, or a page to open.
+function form(session, id, request) {
+  const { box, answer, finish } = card(session, id, 'Question of the server ' + clean(request.mcp_server_name));
+  const reply = (reply, event) => answer('elicitation_reply', reply, event.target);
+  box.append(el('h3', {}, `The server ${clean(request.mcp_server_name)} asks`), el('p', {}, clean(request.message)));
+  const fields = el('form', { onsubmit: event => event.preventDefault() });
+  const readers = [];
+  if (request.mode === 'url') fields.append(el('pre', {}, clean(request.url)), el('p', {}, 'Open this page yourself if you trust it, then answer.'));
+  else for (const [name, about] of Object.entries(request.requested_schema?.properties || {})) {
+    const choices = about.enum || about.oneOf?.map(choice => choice.const);
+    const required = (request.requested_schema.required || []).includes(name) && about.type !== 'boolean';
+    const number = about.type === 'number' || about.type === 'integer';
+    const input = choices
+      ? el('select', { required }, el('option', { value: '' }, ''), ...choices.map((choice, at) => el('option', { value: String(choice) }, clean(about.enumNames?.[at] ?? about.oneOf?.[at]?.title ?? choice))))
+      : el('input', { type: about.type === 'boolean' ? 'checkbox' : number ? 'number' : 'text', required });
+    if (number) input.step = about.type === 'integer' ? '1' : 'any';
+    if (about.type === 'boolean') input.checked = about.default === true; else if (about.default !== undefined) input.value = String(about.default);
+    fields.append(el('label', { class: 'row' }, `${clean(about.title || name)}${about.description ? ' — ' + clean(about.description) : ''} `, input));
+    readers.push(content => {
+      if (about.type === 'boolean') content[name] = input.checked;
+      else if (input.value !== '') content[name] = number ? Number(input.value) : input.value;
+    });
+  }
+  box.append(fields);
+  return finish(el('div', { class: 'row' },
+    el('button', { type: 'button', class: 'yes', onclick: event => {
+      if (!fields.reportValidity()) return;
+      const content = {};
+      readers.forEach(read => read(content));
+      reply(request.mode === 'url' ? { action: 'accept' } : { action: 'accept', content }, event);
+    } }, 'Answer'),
+    el('button', { type: 'button', onclick: event => reply({ action: 'decline' }, event) }, 'Decline')));
+}
+function question(session, id, request) {
+  const input = request.input || {};
+  const { box, answer, finish } = card(session, id, 'Permission question: ' + clean(request.tool_name));
+  const reply = (reply, button) => answer('permission_reply', reply, button);
   const row = el('div', { class: 'row' });
   if (request.tool_name === 'AskUserQuestion' && Array.isArray(input.questions)) {
     box.append(el('h3', {}, 'Lathe asks'));
@@ -375,7 +420,8 @@ function question(session, id, request) {
     row.append(el('button', { type: 'button', class: 'yes', onclick: event => reply({ behavior: 'allow', updatedInput: { ...input, answers } }, event.target) }, 'Answer'));
   } else {
     box.append(el('h3', {}, `${clean(request.display_name || request.tool_name)}: allow this?`));
-    if (request.description || request.decision_reason) box.append(el('p', {}, clean(request.description || request.decision_reason)));
+    const why = request.description !== input.description && request.description || request.decision_reason;
+    if (why) box.append(el('p', {}, clean(why)));
     box.append(inputView(request.tool_name, input));
     row.append(el('button', { type: 'button', class: 'yes', onclick: event => reply({ behavior: 'allow' }, event.target) }, 'Yes'));
     if (may('admin')) (request.permission_suggestions || []).forEach(suggestion => row.append(el('button', { type: 'button', onclick: event => reply({ behavior: 'allow', updatedPermissions: [suggestion] }, event.target) }, 'Yes, and ' + suggested(suggestion))));
@@ -383,9 +429,7 @@ function question(session, id, request) {
   const why = el('input', { type: 'text', placeholder: 'What to do instead', 'aria-label': 'What to do instead', onkeydown: event => { if (event.key === 'Enter') { event.preventDefault(); deny(event); } } });
   const deny = event => reply({ behavior: 'deny', message: why.value || 'The user said no.', interrupt: !why.value }, event.target);
   row.append(el('button', { type: 'button', onclick: deny }, 'No'), why);
-  if (may('approve')) box.append(row); else box.append(el('p', {}, 'This device may not answer questions.'));
-  box.append(problem);
-  return card;
+  return finish(row);
 }
 function suggested(update) {
   if (update.type === 'setMode') return 'switch to ' + clean(update.mode);
@@ -597,6 +641,8 @@ async function answerLink(code) {
   try {
     const found = await post('/v1/links');
     say(found.question);
+    $('link-whole').textContent = clean(found.whole);
+    $('link-whole').hidden = false;
     $('link-use').textContent = found.allow ? 'Allow' : 'Deny';
     $('link-use').hidden = false;
     $('link-use').onclick = async () => { $('link-use').hidden = true; try { await post('/v1/links/use'); say(found.allow ? 'Allowed.' : 'Denied.'); } catch (error) { say(error.message); } };

@@ -191,8 +191,10 @@ pub struct LinkUse {
 /// The question of a link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct LinkView {
-    /// The question.
+    /// The question in a line.
     pub question: String,
+    /// All of the call that it is about.
+    pub whole: String,
     /// Whether the link says yes.
     pub allow: bool,
 }

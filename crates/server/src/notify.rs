@@ -12,7 +12,7 @@ use http::StatusCode;
 use lathe_net::{ClientOptions, Network};
 use lathe_protocol::ids::{RequestId, SessionId};
 use lathe_protocol::permission::PermissionReply;
-use lathe_wire::{Client, ClientKind, Hello, HostFrame, HostInfo, HostState, WireOp};
+use lathe_wire::{Client, ClientKind, Hello, HostFrame, HostInfo, HostState, Question, WireOp};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -30,13 +30,14 @@ const LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 const MOST_LINKS: usize = 1_000;
 /// How much of a question is sent.
 const SHOWN: usize = 300;
+/// How long a call may be that a link answers: what isn't shown can't be agreed to.
+const LONGEST: usize = 64 * 1024;
 
 /// A link that answers a question.
 #[derive(Debug, Clone)]
 struct Link {
     session: SessionId,
-    request: RequestId,
-    question: String,
+    question: Question,
     allow: bool,
     made: Instant,
 }
@@ -47,7 +48,10 @@ pub(crate) struct Links(Mutex<HashMap<String, Link>>);
 
 impl Links {
     /// Makes the two links of a question: yes and no.
-    fn make(&self, host: &HostInfo, request: &RequestId, question: &str) -> Option<[String; 2]> {
+    fn make(&self, host: &HostInfo, question: &Question) -> Option<[String; 2]> {
+        if !question.is_plain || question.whole.len() > LONGEST {
+            return None;
+        }
         let secrets = [keys::secret().ok()?, keys::secret().ok()?];
         let mut links = self.0.lock();
         links.retain(|_, link| link.made.elapsed() < LIFE);
@@ -57,8 +61,7 @@ impl Links {
         for (secret, allow) in secrets.iter().zip([true, false]) {
             let link = Link {
                 session: host.session_id,
-                request: request.clone(),
-                question: question.to_owned(),
+                question: question.clone(),
                 allow,
                 made: Instant::now(),
             };
@@ -77,9 +80,11 @@ impl Links {
     /// The question of a link. Nothing is used up.
     pub(crate) fn view(&self, code: &str) -> Result<LinkView, Problem> {
         let links = self.0.lock();
-        let link = links.get(code).ok_or_else(Self::gone)?;
+        let link = links.get(code).filter(|link| link.made.elapsed() < LIFE);
+        let link = link.ok_or_else(Self::gone)?;
         Ok(LinkView {
-            question: link.question.clone(),
+            question: link.question.line.clone(),
+            whole: link.question.whole.clone(),
             allow: link.allow,
         })
     }
@@ -88,7 +93,7 @@ impl Links {
     fn take(&self, code: &str) -> Result<Link, Problem> {
         let mut links = self.0.lock();
         let link = links.remove(code).ok_or_else(Self::gone)?;
-        links.retain(|_, other| other.request != link.request);
+        links.retain(|_, other| other.question.id != link.question.id);
         if link.made.elapsed() < LIFE {
             Ok(link)
         } else {
@@ -106,7 +111,7 @@ pub(crate) async fn answer(shared: &Shared, used: &LinkUse) -> Result<(), Proble
         PermissionReply::deny("The user said no.")
     };
     let op = WireOp::PermissionReply {
-        request_id: link.request,
+        request_id: link.question.id,
         reply,
     };
     shared
@@ -208,27 +213,23 @@ pub(crate) async fn watch(shared: Arc<Shared>, base: String, stop: CancellationT
             continue;
         };
         for host in asking {
-            for (request, question, answerable) in questions(&shared, &host).await {
-                let since = *waiting.entry(request.clone()).or_insert_with(Instant::now);
-                if since.elapsed().as_secs() < targets.after_seconds
-                    || !told.insert(request.clone())
-                {
+            for question in questions(&shared, &host).await {
+                let id = &question.id;
+                let since = *waiting.entry(id.clone()).or_insert_with(Instant::now);
+                if since.elapsed().as_secs() < targets.after_seconds || !told.insert(id.clone()) {
                     continue;
                 }
-                let links = if answerable {
-                    shared.links.make(&host, &request, &question)
-                } else {
-                    None
-                };
+                let links = shared.links.make(&host, &question);
                 let base = targets.link.as_deref().unwrap_or(&base);
-                push(&shared, &targets, base, &host, &question, links).await;
+                let text: String = question.line.chars().take(SHOWN).collect();
+                push(&shared, &targets, base, &host, &text, links).await;
             }
         }
     }
 }
 
-/// The open questions of a session: id, text, and whether yes or no is an answer.
-async fn questions(shared: &Shared, host: &HostInfo) -> Vec<(RequestId, String, bool)> {
+/// The open questions of a session.
+async fn questions(shared: &Shared, host: &HostInfo) -> Vec<Question> {
     let hello = Hello::new("notify", ClientKind::Sdk);
     let Ok(mut client) = Client::connect(&shared.options.folder, &host.id, hello).await else {
         return Vec::new();
@@ -236,26 +237,7 @@ async fn questions(shared: &Shared, host: &HostInfo) -> Vec<(RequestId, String, 
     let Ok(Some(HostFrame::Snapshot(snapshot))) = client.next().await else {
         return Vec::new();
     };
-    let found = snapshot.questions.iter().filter_map(|frame| {
-        let id = frame["request_id"].as_str()?;
-        let request = &frame["request"];
-        let tool = request["tool_name"].as_str().unwrap_or_default();
-        let is_plain = !matches!(tool, "" | "AskUserQuestion" | "ExitPlanMode");
-        let title = request["title"].as_str().filter(|title| !title.is_empty());
-        let input = &request["input"];
-        let about = ["command", "file_path", "url"]
-            .iter()
-            .find_map(|name| input[*name].as_str());
-        let text = match (title, about) {
-            (Some(title), _) => title.to_owned(),
-            (None, Some(about)) => format!("{tool}: {about}"),
-            (None, None) => format!("{tool} waits for your answer"),
-        };
-        let text = lathe_protocol::printable::clean(&text).into_owned();
-        let text: String = text.chars().take(SHOWN).collect();
-        Some((RequestId::from(id.to_owned()), text, is_plain))
-    });
-    found.collect()
+    snapshot.questions.iter().filter_map(Question::of).collect()
 }
 
 /// Sends one message to every target.

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
@@ -131,6 +132,8 @@ pub(crate) struct Shared {
     pub(crate) store: SessionStore,
     pub(crate) links: crate::notify::Links,
     pub(crate) messages: crate::messages::Conversations,
+    /// Whether the relay is reached, or why it is not; `None` until it was tried.
+    pub(crate) relay: watch::Sender<Option<Result<(), String>>>,
     strangers: Mutex<VecDeque<(u64, CancellationToken)>>,
     next: std::sync::atomic::AtomicU64,
 }
@@ -140,6 +143,7 @@ pub struct Server {
     address: SocketAddr,
     url: String,
     stop: CancellationToken,
+    relay: watch::Receiver<Option<Result<(), String>>>,
     /// Held as long as the server runs.
     _lock: std::fs::File,
     state: PathBuf,
@@ -210,6 +214,7 @@ impl Server {
             devices,
             links: crate::notify::Links::default(),
             messages: crate::messages::Conversations::default(),
+            relay: watch::Sender::new(None),
             options,
             strangers: Mutex::default(),
             next: std::sync::atomic::AtomicU64::new(0),
@@ -225,14 +230,22 @@ impl Server {
             let remote = crate::relay::host::run(Arc::clone(&shared), station, stop.clone());
             lathe_spawn::task(remote);
         }
+        let relay = shared.relay.subscribe();
         lathe_spawn::task(accept(listener, tls, shared, stop.clone()));
         Ok(Self {
             address,
             url,
             stop,
+            relay,
             _lock: lock,
             state,
         })
+    }
+
+    /// Whether the relay is reached, or why it is not, and each change of it.
+    #[must_use]
+    pub fn relay(&self) -> watch::Receiver<Option<Result<(), String>>> {
+        self.relay.clone()
     }
 
     /// Its address.

@@ -18,6 +18,7 @@
 //! | [`folder`] | where sockets are, how they are named and locked, and the list of live sessions |
 //! | [`peer`] | who may connect |
 //! | [`client`] | a connection, and one that reconnects |
+//! | [`question`] | an open question in words |
 //!
 //! Start with [`Folder::hosts`] and [`Client::connect`], or [`Follower`] for a client that stays.
 #![forbid(unsafe_code)]
@@ -28,6 +29,7 @@ pub mod frame;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 pub mod peer;
+pub mod question;
 
 pub use client::{Client, Follower, OpError, OpSender, Update, WireError};
 pub use folder::{ClaimError, Folder, FolderError, HostId, HostInfo, HostState, Registration};
@@ -35,3 +37,4 @@ pub use frame::{
     ClientFrame, ClientInfo, ClientKind, Cursor, FrameError, Hello, HostFrame, Nak, NakCode, OpId,
     QueuedPrompt, Size, Snapshot, WireOp,
 };
+pub use question::Question;

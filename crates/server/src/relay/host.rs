@@ -66,6 +66,16 @@ pub(crate) async fn run(shared: Arc<Shared>, station: Station, stop: Cancellatio
             connected = connect(&room.station, &room.shared) => connected,
             () = stop.cancelled() => return,
         };
+        let state = match &connected {
+            Ok(_) => Ok(()),
+            Err(error) => Err(error.to_string()),
+        };
+        let told = &room.shared.relay;
+        told.send_if_modified(|last| {
+            let is_news = last.as_ref().map(Result::is_ok) != Some(state.is_ok());
+            *last = Some(state);
+            is_news
+        });
         match connected {
             Ok(line) => {
                 attempt = 0;

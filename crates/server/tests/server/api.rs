@@ -338,7 +338,7 @@ async fn a_question_is_pushed_with_links_that_answer_once() {
     })
     .await;
     site.peer.ask(&json!({"type": "control_request", "request_id": "q1", "request": {"subtype": "can_use_tool",
-        "tool_name": "Bash", "input": {"command": "make \u{1b}[31mall"}}}));
+        "tool_name": "Bash", "title": "Look around", "input": {"command": "make \u{1b}[31mall", "description": "Look around"}}}));
     let pushed = caught(&ntfy).await;
     let lower = pushed.to_lowercase();
     assert!(
@@ -367,7 +367,7 @@ async fn a_question_is_pushed_with_links_that_answer_once() {
     let seen = post("/v1/links", &yes).await;
     assert_eq!(
         seen.json(),
-        json!({"question": "Bash: make all", "allow": true})
+        json!({"question": "Bash: make all", "whole": "Bash\ncommand: make all\ndescription: Look around", "allow": true})
     );
     assert_eq!(post("/v1/links", &no).await.json()["allow"], false);
     assert_eq!(post("/v1/links", "guess").await.status, 410);

@@ -9,6 +9,7 @@
 
 mod api;
 mod attacks;
+mod attacks_table;
 mod messages;
 #[cfg(target_os = "linux")]
 mod page;

@@ -148,6 +148,59 @@ async fn the_page_works_in_a_browser() {
     browser.wait("getComputedStyle(document.getElementById('list')).display !== 'none'");
 }
 
+/// Names in the list, and what a server of the Model Context Protocol asks, whose form is answered here.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hostile_names_and_questions_of_servers_stay_text() {
+    let site = Site::new().await;
+    let mark = "<img src=x onerror=\"document.title='hacked'\">\u{1b}[31m\u{202e}\u{200b}name";
+    let description = site.home.path().join("config/run");
+    for entry in std::fs::read_dir(description).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|kind| kind == "json") {
+            let mut info: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+            info["title"] = mark.into();
+            info["activity"] = mark.into();
+            std::fs::write(path, info.to_string()).unwrap();
+        }
+    }
+    let code = site.devices().code(DeviceScope::Approve).unwrap();
+    let browser = Browser::start();
+    browser.open(&format!("http://{}/#c={code}", site.host_header()));
+    browser.wait("document.querySelector('#sessions button')");
+    browser.run("document.querySelector('#sessions button').click()");
+    browser.wait("document.getElementById('state').textContent === 'needs you'");
+    site.peer.ask(&json!({"type": "control_request", "request_id": "form", "request": {"subtype": "elicitation",
+        "mcp_server_name": mark, "message": mark, "mode": "form", "requested_schema": {"type": "object", "required": ["name"],
+        "properties": {"name": {"type": "string", "title": mark}, "many": {"type": "integer"}, "sure": {"type": "boolean"},
+        "colour": {"type": "string", "enum": ["red", "blue"]}}}}}));
+    browser.wait("document.querySelector('.question form')");
+    let shown = browser.run("return [document.querySelectorAll('img').length, document.body.textContent, document.title]");
+    assert_eq!(shown[0], json!(0));
+    let (text, title) = (shown[1].as_str().unwrap(), shown[2].as_str().unwrap());
+    assert!(text.matches("<img src=x").count() > 3, "{text}");
+    for hidden in ['\u{1b}', '\u{202e}', '\u{200b}'] {
+        assert!(
+            !text.contains(hidden) && !title.contains(hidden),
+            "{hidden:?}"
+        );
+    }
+    assert_ne!(title, "hacked");
+    // A field that is needed is missing: nothing is sent.
+    browser.run("document.querySelector('.question .yes').click()");
+    assert_eq!(
+        ops(&site, |op| matches!(op, WireOp::ElicitationReply { .. })),
+        0
+    );
+    browser.run("const [name, many, sure] = document.querySelectorAll('.question input'); name.value = 'Ada'; many.value = '3'; sure.checked = true; document.querySelector('.question select').value = 'blue'; document.querySelector('.question .yes').click()");
+    browser.wait("!document.querySelector('.question')");
+    let sent = site.peer.ops.lock().iter().find_map(|(op, _)| match op {
+        WireOp::ElicitationReply { reply, .. } => serde_json::to_value(reply).ok(),
+        _ => None,
+    });
+    let wanted = json!({"action": "accept", "content": {"name": "Ada", "many": 3, "sure": true, "colour": "blue"}});
+    assert_eq!(sent, Some(wanted));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_two_tabs_one_wins_and_the_other_is_told() {
     let site = Site::new().await;

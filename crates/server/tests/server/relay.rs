@@ -270,6 +270,22 @@ async fn a_device_is_admitted_by_digits_and_works_through_the_relay() {
 }
 
 #[tokio::test]
+async fn a_server_knows_whether_its_relay_is_reached() {
+    let relay = Relay::start(&Listen::default()).await.unwrap();
+    let near = site(&relay).await;
+    let mut state = near.server.relay();
+    let reached = state.wait_for(|state| matches!(state, Some(Ok(())))).await;
+    assert!(reached.is_ok());
+    let address = socket_url(&relay);
+    drop((near, relay));
+    // Nobody listens there any more.
+    let far = Site::changed(|options| options.relay = Some(address)).await;
+    let mut state = far.server.relay();
+    let failed = state.wait_for(|state| matches!(state, Some(Err(_)))).await;
+    assert!(failed.is_ok());
+}
+
+#[tokio::test]
 async fn a_link_admits_nobody_without_the_users_word() {
     let relay = Relay::start(&Listen::default()).await.unwrap();
     let site = site(&relay).await;
