@@ -75,7 +75,8 @@ pub fn assert_within_by(name: &str, count: u64, parts: impl Fn() -> BTreeMap<Str
 }
 
 /// The crates with more than they had, the largest growth first, and their largest functions.
-fn grown(parts: &BTreeMap<String, Part>, committed: &Value) -> String {
+#[must_use]
+pub fn grown(parts: &BTreeMap<String, Part>, committed: &Value) -> String {
     let mut grown: Vec<(u64, &String, &Part)> = Vec::new();
     for (name, part) in parts {
         let known = committed.get(name).and_then(Value::as_u64).unwrap_or(0);

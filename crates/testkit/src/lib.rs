@@ -12,7 +12,7 @@
 //! - [`processes`] finds what a run left behind, even if it changed its session or its parent;
 //! - [`browser`] is a real browser, for the page;
 //! - [`peer`] is a plain HTTP server, for peers that aren't model servers;
-//! - [`counts`] holds counts against the committed ones;
+//! - [`counts`] holds counts against the committed ones, [`profile`] divides instructions by crate;
 //! - [`disk`] has folders that are full, [`transcript`] reads what was written.
 //!
 //! Every wait has a limit that ends in a failed test with all output shown, never in a hang. The
@@ -38,6 +38,7 @@ pub mod disk;
 pub mod home;
 pub mod peer;
 pub mod processes;
+pub mod profile;
 pub mod pty;
 pub mod run;
 pub mod stream_json;

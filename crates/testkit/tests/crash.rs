@@ -462,7 +462,7 @@ fn a_killed_session_always_comes_back_whole() {
     );
 }
 
-/// Fault: The transcript is cut at any byte (a crash of the machine)
+/// Fault: The process is killed between any two records, or the transcript is cut at any byte (a crash of the machine)
 /// Seen: The conversation up to there
 /// Kept: Every whole line before the cut
 #[test]
@@ -484,14 +484,21 @@ fn a_transcript_cut_at_any_byte_resumes() {
                 let text = String::from_utf8(whole.clone()).unwrap();
                 let prompt = text.find(&prompt(1)).unwrap();
                 let first = prompt + text[prompt..].find('\n').unwrap() + 1;
+                let cut_at = |cut: usize| {
+                    std::fs::write(&path, &whole[..cut]).unwrap();
+                    session.resume_after_cut(cut);
+                };
+                // Between any two records first: what a process that is killed there leaves.
+                let ends = text.match_indices('\n').map(|(at, _)| at + 1);
+                for end in ends.filter(|end| worker == 0 && *end >= first) {
+                    cut_at(end);
+                }
                 let one_less = |left: usize| left.checked_sub(1);
                 while left
                     .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less)
                     .is_ok()
                 {
-                    let cut = random.usize(first..=whole.len());
-                    std::fs::write(&path, &whole[..cut]).unwrap();
-                    session.resume_after_cut(cut);
+                    cut_at(random.usize(first..=whole.len()));
                 }
             });
         }

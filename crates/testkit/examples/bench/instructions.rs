@@ -3,19 +3,50 @@
 //! Counted by cachegrind, so other work on the machine doesn't matter; threads make them vary by about one percent. The
 //! program looks at the process table and has timers, so it runs with a process table of its own where bubblewrap is
 //! installed, and the least of three runs is taken.
-//! To see what grew: build with `CARGO_PROFILE_RELEASE_STRIP=none`, run the same under `valgrind --tool=callgrind`,
-//! and compare `callgrind_annotate --inclusive=yes` of both.
-//! `benches/baseline.json` holds the counts that a change is compared with; `scripts/bench baseline` writes it.
+//! `benches/baseline.json` holds the counts that a change is compared with, and the share of each crate; `scripts/bench
+//! baseline` writes it. Where a count grew, the crates and functions that grew are named, if the program has its symbols
+//! (`scripts/bench` builds it with them).
 
 use super::row;
 use lathe_scripted::{BlockingServer, Reply, Scenario, Validation};
-use lathe_testkit::{Terminal, TestHome, workspace_root};
+use lathe_testkit::counts::{self, Part};
+use lathe_testkit::{Terminal, TestHome, profile, workspace_root};
 use serde_json::{Map, Value, json};
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// More than this is a regression.
 const MOST: f64 = 1.03;
+/// The same for the size of the program.
+const MOST_BYTES: f64 = 1.01;
+/// A crate with less than this part of all instructions is not listed by itself.
+const LISTED: u64 = 500;
+
+/// How the names of profiles begin.
+const PROFILE: &str = "profile-";
+
+/// The instructions of a run, and the profile that divides them.
+struct Counted {
+    total: u64,
+    profile: String,
+}
+
+impl Counted {
+    /// The crates; the small ones together.
+    fn by_crate(&self) -> BTreeMap<String, Part> {
+        let (large, small): (BTreeMap<_, _>, BTreeMap<_, _>) = profile::by_crate(&self.profile)
+            .into_iter()
+            .partition(|(_, part)| part.count > self.total / LISTED);
+        let mut crates = large;
+        let others = crates.entry("others".to_owned()).or_default();
+        for part in small.into_values() {
+            others.count += part.count;
+            others.functions.extend(part.functions);
+        }
+        crates
+    }
+}
 
 fn baseline_path() -> PathBuf {
     workspace_root().join("benches/baseline.json")
@@ -26,7 +57,8 @@ pub(super) fn compare() -> bool {
     let text = std::fs::read_to_string(baseline_path()).unwrap();
     let baseline: Value = serde_json::from_str(&text).unwrap();
     let mut fine = true;
-    for (name, count) in measure() {
+    for (name, counted) in measure() {
+        let count = counted.total;
         let Some(before) = baseline["instructions"][name].as_f64() else {
             row(
                 &format!("instructions: {name}"),
@@ -42,24 +74,39 @@ pub(super) fn compare() -> bool {
             &format!("{ratio:.3}×"),
             &format!("≤ {MOST}× ({:.1} M)", over(count, 1e6)),
         );
+        if ratio > MOST {
+            let known = &baseline["instructions by crate"][name];
+            println!("{}", counts::grown(&counted.by_crate(), known));
+        }
     }
     if let Some(before) = baseline["bytes of the binary"].as_f64() {
         let ratio = over(size(), before);
-        fine &= ratio <= 1.0;
+        fine &= ratio <= MOST_BYTES;
         row(
             "size of the binary",
             &format!("{ratio:.3}×"),
-            &format!("≤ 1× ({:.1} MB)", over(size(), 1e6)),
+            &format!("≤ {MOST_BYTES}× ({:.1} MB)", over(size(), 1e6)),
         );
     }
     fine
 }
 
-/// The bytes of the program.
-fn size() -> u64 {
-    std::fs::metadata(lathe_testkit::binary::lathe())
-        .unwrap()
-        .len()
+/// The bytes of the program, without its symbols.
+pub(super) fn size() -> u64 {
+    let program = lathe_testkit::binary::lathe();
+    let bytes = |path: &Path| std::fs::metadata(path).unwrap().len();
+    let folder = tempfile::tempdir().unwrap();
+    let bare = folder.path().join("lathe");
+    let stripped = Command::new("strip")
+        .arg("-o")
+        .arg(&bare)
+        .arg(program)
+        .status();
+    if stripped.is_ok_and(|status| status.success()) {
+        bytes(&bare)
+    } else {
+        bytes(program)
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a ratio with three decimals")]
@@ -69,14 +116,19 @@ fn over(count: u64, by: f64) -> f64 {
 
 /// Writes the baseline.
 pub(super) fn write() {
-    let mut counts = Map::new();
-    for (name, count) in measure() {
+    let (mut counts, mut crates) = (Map::new(), Map::new());
+    for (name, counted) in measure() {
+        let count = counted.total;
         row(&format!("instructions: {name}"), &count.to_string(), "");
         counts.insert(name.to_owned(), count.into());
+        let parts = counted.by_crate().into_iter();
+        let parts: Map<String, Value> = parts.map(|(of, part)| (of, part.count.into())).collect();
+        crates.insert(name.to_owned(), parts.into());
     }
     let value = json!({
         "counted by": "valgrind --tool=cachegrind, release profile, x86-64 Linux",
         "instructions": counts,
+        "instructions by crate": crates,
         "bytes of the binary": size(),
     });
     let path = baseline_path();
@@ -84,7 +136,7 @@ pub(super) fn write() {
     std::fs::write(path, format!("{value:#}\n")).unwrap();
 }
 
-fn measure() -> Vec<(&'static str, u64)> {
+fn measure() -> Vec<(&'static str, Counted)> {
     let start = || run(&["debug", "prompt"], Vec::new());
     let answer = || run(&["-p", "hello"], vec![Reply::text("Hello.")]);
     vec![
@@ -95,16 +147,17 @@ fn measure() -> Vec<(&'static str, u64)> {
     ]
 }
 
-fn least(count: impl Fn() -> u64) -> u64 {
-    (0..3).map(|_| count()).min().unwrap_or_default()
+fn least(count: impl Fn() -> Counted) -> Counted {
+    let counts = (0..3).map(|_| count());
+    counts.min_by_key(|counted| counted.total).unwrap()
 }
 
-fn twenty_turns() -> u64 {
+fn twenty_turns() -> Counted {
     turns(20)
 }
 
 /// A session of so many turns, the last of which is the answer.
-fn turns(count: u32) -> u64 {
+fn turns(count: u32) -> Counted {
     let read = |index: u32| {
         let input = json!({"file_path": "small.txt", "offset": 1 + index % 15, "limit": 3});
         Reply::tool_use("Read", input)
@@ -123,7 +176,12 @@ pub(super) fn flat() {
     const EARLY: u32 = 100;
     const LATE: u32 = 4_800;
     const MANY: u32 = 200;
-    let of_turns = |from: u32| over(turns(from + MANY) - turns(from), f64::from(MANY));
+    let of_turns = |from: u32| {
+        over(
+            turns(from + MANY).total - turns(from).total,
+            f64::from(MANY),
+        )
+    };
     let (early, late) = (of_turns(EARLY), of_turns(LATE));
     row(
         "instructions of turns 4,800–5,000 / 100–300",
@@ -152,7 +210,10 @@ pub(super) fn counted(home: &TestHome, arguments: &[&str]) -> (Command, PathBuf)
     home.dress(&mut command);
     command
         .args(["--tool=cachegrind", "--cache-sim=no"])
-        .arg("--cachegrind-out-file=/dev/null")
+        .arg(format!(
+            "--cachegrind-out-file={}",
+            home.root().join(format!("{PROFILE}%p")).display()
+        ))
         .arg(format!("--log-file={}", report.display()))
         .arg(lathe_testkit::binary::lathe())
         .args(arguments);
@@ -160,7 +221,7 @@ pub(super) fn counted(home: &TestHome, arguments: &[&str]) -> (Command, PathBuf)
 }
 
 /// The count in a report: `I refs: 12,345`, with more blanks in some versions of valgrind.
-pub(super) fn count(report: &std::path::Path) -> u64 {
+pub(super) fn count(report: &Path) -> u64 {
     let text = std::fs::read_to_string(report).unwrap();
     let (_, rest) = text.split_once("refs:").unwrap();
     let digits: String = rest
@@ -184,7 +245,7 @@ fn home(replies: Vec<Reply>) -> (BlockingServer, TestHome) {
     (server, home)
 }
 
-fn run(arguments: &[&str], replies: Vec<Reply>) -> u64 {
+fn run(arguments: &[&str], replies: Vec<Reply>) -> Counted {
     let (_server, home) = home(replies);
     let (mut command, report) = counted(&home, arguments);
     let status = command
@@ -193,15 +254,26 @@ fn run(arguments: &[&str], replies: Vec<Reply>) -> u64 {
         .status()
         .unwrap();
     assert!(status.success(), "{arguments:?}");
-    count(&report)
+    read(&home, &report)
 }
 
-fn terminal_start() -> u64 {
+/// What cachegrind wrote about a run. A process that was forked writes a profile too: the longest is that of the program.
+fn read(home: &TestHome, report: &Path) -> Counted {
+    let files = std::fs::read_dir(home.root()).unwrap().flatten();
+    let files = files.filter(|file| file.file_name().to_string_lossy().starts_with(PROFILE));
+    let profiles = files.map(|file| std::fs::read_to_string(file.path()).unwrap());
+    Counted {
+        total: count(report),
+        profile: profiles.max_by_key(String::len).unwrap_or_default(),
+    }
+}
+
+fn terminal_start() -> Counted {
     let (_server, home) = home(Vec::new());
     let (command, report) = counted(&home, &[]);
     let mut terminal = Terminal::start(&command, 100, 30);
     terminal.wait_for("❯");
     terminal.wait_for("claude");
     terminal.leave();
-    count(&report)
+    read(&home, &report)
 }

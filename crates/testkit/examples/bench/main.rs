@@ -1,6 +1,6 @@
 //! The speed numbers, as ratios to something in the same run and as counts. Run it with
 //! `scripts/bench`, which builds the release binary first. Words after `--` choose what is measured:
-//! `start`, `turns`, `long`, `sessions`, `flat` (instruction counts of late turns; only by its name), `transcripts`, `memory`, `host`, `streams`, `translators` (instruction counts of streams), `terminal`, `compare` (instruction counts beside the committed baseline) and
+//! `start`, `turns`, `long`, `sessions`, `flat` (instruction counts of late turns; only by its name), `transcripts`, `memory`, `host`, `editor`, `streams`, `translators` (instruction counts of streams), `terminal`, `attached`, `beside`, `compare` (instruction counts beside the committed baseline) and
 //! `baseline` (writes it).
 //!
 //! Our own time in a turn is the processor time that our process used between two requests, read from
@@ -15,6 +15,7 @@
 )]
 
 mod attached;
+mod beside;
 mod editor;
 mod extensions;
 mod instructions;
@@ -303,6 +304,9 @@ fn main() -> ExitCode {
     if wants("attached") {
         attached::rows();
     }
+    if wants("beside") {
+        beside::rows();
+    }
     let mut code = ExitCode::SUCCESS;
     if chosen.iter().any(|name| name == "baseline") {
         instructions::write();
@@ -317,8 +321,11 @@ fn main() -> ExitCode {
 
 /// A new process: its size, what it costs to begin.
 fn start(binary: &std::path::Path) {
-    let size = std::fs::metadata(binary).unwrap().len();
-    row("binary", &format!("{:.1} MB", megabytes(size)), "≤ 20 MB");
+    row(
+        "binary",
+        &format!("{:.1} MB", megabytes(instructions::size())),
+        "",
+    );
 
     let version = timed(&["--version"], binary);
     let nothing = timed(&[], std::path::Path::new("/bin/true"));
