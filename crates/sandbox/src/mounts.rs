@@ -126,7 +126,7 @@ pub(crate) fn plan(
     for hidden in &policy.hidden {
         let path = &hold_links(&mut entries, policy, hidden, false);
         // A link in a project could lead to anything, a device as well: only a file is hidden there.
-        if path != hidden && !path.is_file() {
+        if path != hidden && !path.is_file() && writable_above(policy, hidden).is_some() {
             continue;
         }
         hold_folders_above(&mut entries, policy, path);
@@ -197,7 +197,7 @@ fn hold_links(
     needed: bool,
 ) -> PathBuf {
     let Some(root) = writable_above(policy, path) else {
-        return path.to_path_buf();
+        return path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     };
     let Settled { path, links } = links::settle(root, path);
     for link in links {

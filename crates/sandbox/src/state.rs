@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 const PREFIX: &str = "run-";
-/// A folder that is being removed. Whoever finds one goes on with it.
+/// A folder that is being removed. The next session that finds one removes the rest.
 const GONE_PREFIX: &str = "gone-";
 const LOCK: &str = "lock";
 /// Names the folder for sockets.

@@ -275,7 +275,7 @@ fn refused_path(path: &Path, kind: Kind, policy: &SandboxPolicy, tier: Tier) -> 
     })
 }
 
-/// What is held in a folder, or is this path itself: neither can be renamed or removed.
+/// The entry that keeps a path from being renamed or removed: itself, or one in the folder.
 fn held(path: &Path, policy: &SandboxPolicy) -> Option<Refusal> {
     let is_in = |entry: &&PathBuf| entry.starts_with(path) && entry.exists();
     let mut protected = policy.protected.iter().map(|entry| &entry.path);

@@ -248,7 +248,9 @@ fn secrets_in_a_project_and_behind_links_are_unreadable() {
                 "echo PRIVATE > $WS/.env && mkdir $WS/sub && echo PRIVATE > $WS/sub/key.pem && echo open > $WS/sub/x && \
                  ln -s .ssh $HOME/keys && ln -s ../.env $WS/sub/link && ln -s $HOME/.netrc $HOME/rc",
             );
-            let hidden = ["ws/.env", "ws/sub/key.pem"].map(|name| place.path(name));
+            // Some by the names of links.
+            let hidden = ["home/keys", "home/rc", "ws/.env", "ws/sub/key.pem"];
+            let hidden = hidden.map(|name| place.path(name));
             let options: Vec<&str> = hidden
                 .iter()
                 .flat_map(|path| ["--hide", path.to_str().unwrap()])
