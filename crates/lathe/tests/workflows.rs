@@ -324,28 +324,113 @@ fn a_run_that_is_killed_at_any_agent_is_resumed_and_nothing_that_finished_runs_a
     assert_eq!(*asked.lock().unwrap(), [7]);
 }
 
+const AT_ONCE: &str = "export const meta = { name: 'at-once', description: 'x' }\nconst all = await parallel(Array.from({ length: 24 }, (_, i) => () => agent(`part ${i}.`)))\nreturn all.join(' ')\n";
+
+#[test]
+fn agents_at_once_that_are_killed_at_any_moment_run_again_only_if_they_had_not_finished() {
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut random = fastrand::Rng::with_seed(seed);
+    let part = |request: &RecordedRequest| {
+        let first = request.messages()[0].to_string();
+        let part = first.split("part ").nth(1).unwrap();
+        part.split('.').next().unwrap().to_owned()
+    };
+    let scenario = Scenario::new().responder(move |request| Reply::text(part(request)));
+    let server = BlockingServer::start(scenario).unwrap();
+    let home = TestHome::with_server(&server);
+    home.write("at-once.js", AT_ONCE);
+    let mut line = vec![
+        "workflow".to_owned(),
+        "run".to_owned(),
+        "at-once.js".to_owned(),
+    ];
+    let mut finished: Vec<String> = Vec::new();
+    for _ in 0..4 {
+        let asked = server.request_count();
+        let mut running = home.spawn(&line);
+        running.close_stdin();
+        // At a moment of chance after the run has its id, counted in requests and microseconds.
+        let until = asked + random.usize(0..8);
+        let begun = |running: &lathe_testkit::Running| {
+            running.stderr_so_far().contains("run w") && server.request_count() >= until
+        };
+        let limit = std::time::Instant::now() + lathe_testkit::HANG_LIMIT;
+        while !begun(&running) && !running.ended_within(std::time::Duration::from_millis(1)) {
+            assert!(std::time::Instant::now() < limit, "seed {seed}");
+        }
+        let moment =
+            std::time::Instant::now() + std::time::Duration::from_micros(random.u64(0..60_000));
+        while std::time::Instant::now() < moment {
+            std::hint::spin_loop();
+        }
+        running.kill();
+        running.finish();
+        for request in &server.message_requests()[asked..] {
+            let part = part(request);
+            assert!(!finished.contains(&part), "seed {seed}: {part} ran again");
+        }
+        let run = newest_run(&home);
+        let journal = files_of_runs(&home).remove(&format!("workflow-{run}.jsonl"));
+        let journal = String::from_utf8_lossy(&journal.unwrap()).into_owned();
+        let now: Vec<String> = journal
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+            .filter_map(|line| Some(line["value"].as_str()?.to_owned()))
+            .collect();
+        assert!(
+            finished.iter().all(|part| now.contains(part)),
+            "seed {seed}: {now:?}"
+        );
+        finished = now;
+        line.truncate(3);
+        line.extend(["--resume-run".to_owned(), run]);
+    }
+    let asked = server.request_count();
+    let ran = home.run(&line, "");
+    assert_eq!(ran.code(), Some(0), "seed {seed}: {ran:?}");
+    let all: Vec<String> = (0..24).map(|part| part.to_string()).collect();
+    assert_eq!(ran.stdout.trim(), all.join(" "), "seed {seed}");
+    let left = server.request_count() - asked;
+    assert_eq!(left, 24 - finished.len(), "seed {seed}: {finished:?}");
+}
+
+/// The files beside the transcripts of a home's sessions.
+fn beside_transcripts(home: &TestHome) -> Vec<std::fs::DirEntry> {
+    let projects = std::fs::read_dir(home.config().join("projects")).unwrap();
+    let sessions = projects.flatten().flat_map(|project| {
+        let sessions = std::fs::read_dir(project.path()).unwrap();
+        sessions.flatten()
+    });
+    let files = sessions.flat_map(|session| {
+        let files = std::fs::read_dir(session.path().join("subagents"));
+        files.into_iter().flatten().flatten()
+    });
+    files.collect()
+}
+
+/// The contents of the files of runs, by name.
+fn files_of_runs(home: &TestHome) -> std::collections::BTreeMap<String, Vec<u8>> {
+    let files = beside_transcripts(home).into_iter();
+    let files = files.filter_map(|file| {
+        let name = file.file_name().to_string_lossy().into_owned();
+        let read = name
+            .starts_with("workflow-")
+            .then(|| std::fs::read(file.path()));
+        Some((name, read?.unwrap()))
+    });
+    files.collect()
+}
+
 /// The run whose journal is the newest.
 fn newest_run(home: &TestHome) -> String {
-    let mut runs = Vec::new();
-    let projects = home.config().join("projects");
-    let sessions = std::fs::read_dir(projects).unwrap().flatten();
-    for session in sessions.flat_map(|project| std::fs::read_dir(project.path()).unwrap().flatten())
-    {
-        let Ok(files) = std::fs::read_dir(session.path().join("subagents")) else {
-            continue;
-        };
-        for file in files.flatten() {
-            let name = file.file_name().to_string_lossy().into_owned();
-            let id = name
-                .strip_prefix("workflow-")
-                .and_then(|it| it.strip_suffix(".js"));
-            if let Some(id) = id {
-                runs.push((file.metadata().unwrap().modified().unwrap(), id.to_owned()));
-            }
-        }
-    }
-    runs.sort();
-    runs.pop().unwrap().1
+    let files = beside_transcripts(home).into_iter();
+    let runs = files.filter_map(|file| {
+        let name = file.file_name().to_string_lossy().into_owned();
+        let id = name.strip_prefix("workflow-")?.strip_suffix(".js")?;
+        Some((file.metadata().unwrap().modified().unwrap(), id.to_owned()))
+    });
+    runs.max().unwrap().1
 }
 
 /// An answer that fits a schema.
@@ -501,11 +586,8 @@ const MOST_MEMORY: u64 = 150 * 1024 * 1024;
 
 #[test]
 fn a_run_of_many_agents_stays_within_its_memory() {
-    // All 1,000 that a run may have, with `LATHE_WORKFLOW_AGENTS=1000`.
-    let agents: usize = std::env::var("LATHE_WORKFLOW_AGENTS")
-        .ok()
-        .and_then(|number| number.parse().ok())
-        .unwrap_or(100);
+    // All that a run may have.
+    let agents = 1_000;
     let scenario = Scenario::new()
         .keep_requests(false)
         .validation(Validation::Light)
