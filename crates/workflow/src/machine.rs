@@ -125,7 +125,7 @@ pub enum Outcome {
     Failed(String),
 }
 
-/// What a script wants, until it waits. It lies outside of the engine's memory, and counts to it.
+/// The requests of a script, until it waits. They lie outside of the engine's memory, and count to it.
 #[derive(Debug, Default)]
 struct Wishes {
     list: Vec<Request>,

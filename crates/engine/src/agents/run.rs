@@ -454,8 +454,8 @@ fn reason_of(reason: TerminalReason, why: &str) -> String {
 /// nothing, or it was stopped.
 async fn next(shared: &Arc<ConversationShared>, entry: &Arc<AgentEntry>) -> Option<Prompt> {
     loop {
-        // Before the look into the inbox: the end of an agent is there before it stops to count. Under no lock: whoever
-        // locks the list locks the state of each agent after it.
+        // Before the look into the inbox: the end of an agent is there before it stops to count. Under no lock: other code
+        // locks the list first, and the state of each agent after it.
         let waits = waits_for_others(shared, entry);
         {
             // Held, so that no message slips in between the look and the end.
