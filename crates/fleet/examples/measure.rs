@@ -62,16 +62,35 @@ async fn live(nats: &Nats, url: &str, run: &str) -> Result<Value, QueueError> {
     let listener = connect(url).await?;
     let topic = format!("live.measure.{run}");
     let mut received = listener.listen(&topic).await?;
+    // The server of this connection may learn of a listener at another one only a moment later.
+    for known in 0.. {
+        nats.publish(&topic, b"begin".to_vec()).await?;
+        let heard = tokio::time::timeout(Duration::from_millis(100), received.recv()).await;
+        match heard {
+            Ok(Some(_)) => break,
+            _ if known == 100 => return Err(nothing_heard()),
+            _ => {}
+        }
+    }
     let mut times = Vec::with_capacity(COUNT);
     for _ in 0..COUNT {
         let begun = Instant::now();
         nats.publish(&topic, vec![b'x'; SIZE]).await?;
-        if received.recv().await.is_none() {
-            return Err(QueueError::Server("the listener ended".to_owned()));
+        loop {
+            let heard = tokio::time::timeout(LEASE, received.recv()).await;
+            match heard.ok().flatten() {
+                None => return Err(nothing_heard()),
+                Some(message) if message.len() == SIZE => break,
+                Some(_) => {}
+            }
         }
         times.push(begun.elapsed());
     }
     Ok(summary(times))
+}
+
+fn nothing_heard() -> QueueError {
+    QueueError::Server("the listener heard nothing".to_owned())
 }
 
 /// Submits jobs one after the other while many workers wait, and takes the time from the submission to the claim.

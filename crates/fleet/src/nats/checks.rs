@@ -9,6 +9,8 @@ use serde_json::Value;
 /// The oldest version that is supported, and the oldest that is recommended.
 const REQUIRED: (u32, u32, u32) = (2, 10, 23);
 const RECOMMENDED: (u32, u32, u32) = (2, 12, 0);
+/// How long answers of further servers are waited for.
+const OTHERS: std::time::Duration = std::time::Duration::from_millis(500);
 /// More difference than this between the clocks is reported, in milliseconds.
 const SKEW: i64 = 5_000;
 
@@ -43,34 +45,63 @@ fn about_version(text: &str) -> Check {
     }
 }
 
-/// Judges the setting that decides when a server writes to its disk.
-fn about_syncing(varz: Option<&Value>) -> Check {
-    let fix = "set `sync_interval: always` in the jetstream block (`lathe fleet init` prints it)";
-    match varz.map(|varz| &varz["jetstream"]["config"]) {
-        Some(config) if config["sync_always"] == true => {
-            Check::fine("fsync", "every write is synced before it is acknowledged")
-        }
-        Some(_) => Check::wrong(
-            "fsync",
-            "the servers write to their disks later: a power failure of all of them loses the last writes",
-            fix,
-        ),
-        None => Check::fine(
+/// Judges the setting that decides when servers write to their disks, from what each of them says.
+fn about_syncing(servers: &[Value]) -> Check {
+    if servers.is_empty() {
+        return Check::fine(
             "fsync",
             "not visible to this account; see that the servers have `sync_interval: always`",
-        ),
+        );
     }
+    let later = |it: &&Value| it["data"]["jetstream"]["config"]["sync_always"] != true;
+    let later = servers.iter().filter(later);
+    let names: Vec<&str> = later
+        .map(|it| it["server"]["name"].as_str().unwrap_or("a server"))
+        .collect();
+    if names.is_empty() {
+        let text = "every write is synced before it is acknowledged";
+        return Check::fine("fsync", format!("{text} ({} servers)", servers.len()));
+    }
+    Check::wrong(
+        "fsync",
+        format!(
+            "{} write to their disks later: a power failure of all servers loses the last writes",
+            names.join(", ")
+        ),
+        "set `sync_interval: always` in the jetstream block (`lathe fleet init` prints it)",
+    )
+}
+
+/// The settings of the servers, as each says them; none where this account may not ask.
+async fn settings(nats: &Nats) -> Vec<Value> {
+    let inbox = nats.client.new_inbox();
+    let Ok(mut answers) = nats.client.subscribe(inbox.clone()).await else {
+        return Vec::new();
+    };
+    let asked = nats
+        .client
+        .publish_with_reply("$SYS.REQ.SERVER.PING.VARZ", inbox, "".into());
+    if asked.await.is_err() {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    // How many there are is not known: the others answer soon after the first.
+    let mut limit = REQUEST;
+    while let Ok(Some(answer)) = tokio::time::timeout(limit, answers.next()).await {
+        match serde_json::from_slice(&answer.payload) {
+            Ok(value) => found.push(value),
+            // Nobody answers this account.
+            Err(_) => break,
+        }
+        limit = OTHERS;
+    }
+    found
 }
 
 pub(super) async fn run(nats: &Nats) -> Result<Vec<Check>, QueueError> {
     let info = nats.client.server_info();
     let mut checks = vec![about_version(&info.version)];
-    let request = nats.client.request("$SYS.REQ.SERVER.PING.VARZ", "".into());
-    let varz = match tokio::time::timeout(REQUEST, request).await {
-        Ok(Ok(answer)) => serde_json::from_slice::<Value>(&answer.payload).ok(),
-        _ => None,
-    };
-    checks.push(about_syncing(varz.as_ref().map(|it| &it["data"])));
+    checks.push(about_syncing(&settings(nats).await));
     let stream = nats
         .entries
         .stream()
@@ -141,9 +172,13 @@ mod tests {
         assert!(!about_version("2.9.10").ok && !about_version("2.10.27").ok);
         assert!(about_version("2.15.1").ok && about_version("2.12.0-beta.1").ok);
         assert!(!about_version("dev").ok);
-        let varz = |always: bool| json!({"jetstream": {"config": {"sync_always": always}}});
-        assert!(about_syncing(Some(&varz(true))).ok);
-        assert!(!about_syncing(Some(&varz(false))).ok);
-        assert!(about_syncing(None).ok);
+        let server = |name: &str, always: bool| {
+            let data = json!({"jetstream": {"config": {"sync_always": always}}});
+            json!({"server": {"name": name}, "data": data})
+        };
+        assert!(about_syncing(&[server("a", true), server("b", true)]).ok);
+        let one = about_syncing(&[server("a", true), server("b", false)]);
+        assert!(!one.ok && one.text.starts_with("b write"), "{}", one.text);
+        assert!(about_syncing(&[]).ok);
     }
 }

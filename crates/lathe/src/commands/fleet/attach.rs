@@ -18,7 +18,7 @@ const LOOK: Duration = Duration::from_millis(200);
 // `lathe fleet attach`.
 #[derive(Debug, Args)]
 pub(crate) struct AttachArguments {
-    /// The id of the job, or the beginning of it.
+    /// The job: its id or a prefix of it.
     id: String,
 }
 
@@ -41,7 +41,7 @@ pub(super) async fn run(places: &Places, fleet: &Fleet, arguments: &AttachArgume
             && shown.as_ref() != Some(&ask.id)
         {
             shown = Some(ask.id.clone());
-            print("? y allows, n denies, n and a text tells the model why\n")?;
+            print("? y: allow, n: deny, n TEXT: deny and tell the model why\n")?;
         }
         tokio::select! {
             () = tokio::time::sleep(LOOK) => {}
@@ -53,8 +53,10 @@ pub(super) async fn run(places: &Places, fleet: &Fleet, arguments: &AttachArgume
                     (Some(ask), Some(answer)) => {
                         fleet.answer(&key, &ask.id, &answer).await.or_failure()?;
                     }
-                    (None, _) if !line.trim().is_empty() => {
+                    _ if !line.trim().is_empty() => {
                         fleet.control(&key, &Control::Prompt { text: line }).await.or_failure()?;
+                        // The log has it once the model gets it.
+                        print("(sent)\n")?;
                     }
                     _ => {}
                 },

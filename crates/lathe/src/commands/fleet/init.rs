@@ -17,7 +17,7 @@ pub(crate) struct InitArguments {
     /// The names of the hosts of the servers.
     #[arg(long, value_name = "A,B,C", value_delimiter = ',')]
     hosts: Vec<String>,
-    /// An account with its own jobs, such as one for a team. Repeatable.
+    /// An account with its own jobs, e.g. for a team. Repeatable.
     #[arg(long, value_name = "NAME", default_value = "team")]
     account: Vec<String>,
     /// Write the files to this folder instead of printing them.
@@ -36,11 +36,13 @@ pub(super) fn run(places: &Places, arguments: &InitArguments) -> Outcome {
     }
     let odd = |host: &&String| !host.split('.').all(is_word);
     if let Some(host) = hosts.iter().find(odd) {
-        return Err(CliError::usage(format!("{host:?} is no name of a host")));
+        return Err(CliError::usage(format!(
+            "{host:?} is not a valid host name"
+        )));
     }
     if let Some(account) = arguments.account.iter().find(|name| !is_word(name)) {
         return Err(CliError::usage(format!(
-            "{account:?} is no name of an account"
+            "{account:?} is not a valid account name"
         )));
     }
     for (name, text) in files(&hosts, &arguments.account) {
@@ -95,17 +97,29 @@ fn passwords(accounts: &[String]) -> Vec<String> {
     accounts.iter().enumerate().map(name).collect()
 }
 
+/// Where servers tell their settings.
+const VARZ: &str = "$SYS.REQ.SERVER.PING.VARZ";
+
 /// The configuration of one server. Passwords come from its environment.
 fn server(host: &str, hosts: &[String], accounts: &[String]) -> String {
+    let first = accounts.first().map_or("team", String::as_str);
     let mut text = format!(
         "server_name: {host}\nlisten: 0.0.0.0:4222\nhttp: 127.0.0.1:8222\nmax_payload: 1MB\n\njetstream {{\n  store_dir: /var/lib/nats\n  \
          # Acknowledged writes are on the disk: without it, a power failure of all servers loses the last ones.\n  \
          sync_interval: always\n}}\n\n\
-         # Passwords are letters and digits that begin with a letter: the server reads variables as configuration.\naccounts {{\n  SYS {{ users: [ {{ user: admin, password: $NATS_ADMIN_PASSWORD }} ] }}\n"
+         # Passwords are letters and digits that begin with a letter: the server reads variables as configuration.\naccounts {{\n  SYS {{\n    users: [ {{ user: admin, password: $NATS_ADMIN_PASSWORD }} ]\n    \
+         # So that `lathe fleet doctor` sees how the servers write to their disks.\n    \
+         exports: [ {{ service: \"{VARZ}\", accounts: [{first}], response_type: stream }} ]\n  }}\n"
     );
-    for (account, variable) in accounts.iter().zip(passwords(accounts)) {
+    for (number, (account, variable)) in accounts.iter().zip(passwords(accounts)).enumerate() {
+        let imports = match number {
+            0 => {
+                format!("    imports: [ {{ service: {{ account: SYS, subject: \"{VARZ}\" }} }} ]\n")
+            }
+            _ => String::new(),
+        };
         text.push_str(&format!(
-            "  {account} {{\n    jetstream: enabled\n    users: [ {{ user: {account}, password: ${variable} }} ]\n  }}\n"
+            "  {account} {{\n    jetstream: enabled\n    users: [ {{ user: {account}, password: ${variable} }} ]\n{imports}  }}\n"
         ));
     }
     text.push_str("}\nsystem_account: SYS\n");
