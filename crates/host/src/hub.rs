@@ -361,6 +361,14 @@ impl Hub {
         }
     }
 
+    /// Notes that the session's terminal was closed and that it continues, for the next start.
+    pub fn terminal_closed(&self) {
+        let info = self.shared.state.lock().described();
+        if let Some(Err(error)) = info.map(|info| past::note_closed(&info)) {
+            tracing::warn!(%error, "the next start will not name the session");
+        }
+    }
+
     /// The session is over: clients are told, and the files go.
     pub fn close(&self, why: &str) {
         let mut state = self.shared.state.lock();

@@ -28,6 +28,10 @@ fn folder(config_home: &Path) -> PathBuf {
     config_home.join("background")
 }
 
+fn closed(config_home: &Path) -> PathBuf {
+    folder(config_home).join("closed")
+}
+
 /// Notes how a background session stands.
 ///
 /// # Errors
@@ -55,6 +59,35 @@ pub fn list(wire: &Folder) -> Vec<Past> {
         .collect();
     all.sort_by_key(|past| std::cmp::Reverse(past.info.changed_ms));
     all
+}
+
+/// Notes that the terminal of a session was closed while it worked: the next start says where it is.
+///
+/// # Errors
+/// If the file can't be written.
+pub fn note_closed(info: &HostInfo) -> io::Result<()> {
+    let folder = closed(&info.config_home);
+    std::fs::create_dir_all(&folder)?;
+    let text = serde_json::to_vec(info)?;
+    std::fs::write(folder.join(format!("{}.json", info.id)), text)
+}
+
+/// The sessions whose terminal was closed, as they were then. Each is given once.
+#[must_use]
+pub fn take_closed(wire: &Folder) -> Vec<HostInfo> {
+    let entries = std::fs::read_dir(closed(wire.config_home()));
+    let taken = entries.into_iter().flatten().flatten().filter_map(|entry| {
+        let text = std::fs::read(entry.path()).ok()?;
+        // Of two starts at the same moment, one removes it.
+        std::fs::remove_file(entry.path()).ok()?;
+        serde_json::from_slice(&text).ok()
+    });
+    taken.collect()
+}
+
+/// A session was opened again: its closed terminal is no news.
+pub fn forget_closed(wire: &Folder, id: &HostId) {
+    let _ = std::fs::remove_file(closed(wire.config_home()).join(format!("{id}.json")));
 }
 
 /// Removes a session from the list. Its transcript stays. Returns whether it was there.

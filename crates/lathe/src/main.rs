@@ -46,20 +46,12 @@ fn main() -> ExitCode {
     if let (Some(first), None) = (words.next(), words.next())
         && (first == "--version" || first == "-V" || first == "-v")
     {
-        let _ = writeln!(std::io::stdout(), "lathe {}", env!("CARGO_PKG_VERSION"));
-        return ExitCode::SUCCESS;
+        let version = concat!("lathe ", env!("CARGO_PKG_VERSION"), "\n");
+        return finished(commands::print_bytes(version.as_bytes()));
     }
     let arguments = match arguments::read(std::env::args_os()) {
         Ok(arguments) => arguments,
-        Err(error) => {
-            error::print_usage(&error);
-            let exit = if error.use_stderr() {
-                Exit::Usage
-            } else {
-                Exit::Success
-            };
-            return ExitCode::from(exit.code());
-        }
+        Err(error) => return finished(error::print_usage(&error)),
     };
     let exit = run_command(arguments).unwrap_or_else(|error| {
         error.print();
@@ -172,10 +164,19 @@ fn run_hosts(environment: Environment, command: HostsCommand) -> Outcome {
 /// Attaches to a session. One that does not run is resumed in the background; then this process attaches to it.
 fn run_attach(environment: Environment, attach: AttachArguments) -> Outcome {
     let folder = lathe_wire::Folder::of(&environment);
-    if attach.place()?.is_some() || folder.find(&attach.id)?.is_some() {
+    if attach.place()?.is_some() {
         return in_runtime(commands::attach::run(environment, attach));
     }
-    let session = commands::hosts::resumable(&environment, &attach.id)?;
+    let wanted = attach.wanted(&folder)?;
+    if folder.find(&wanted)?.is_some() {
+        return in_runtime(commands::attach::run(environment, attach));
+    }
+    let session = commands::hosts::resumable(&environment, &wanted)?;
+    if attach.stdio {
+        let id = Some(commands::attach::resumed(&session)?);
+        let attach = AttachArguments { id, stdio: true };
+        return in_runtime(commands::attach::run(environment, attach));
+    }
     let words = ["lathe", "--bg", "--resume", &session];
     let arguments =
         Arguments::try_parse_from(words).map_err(|error| CliError::failure(error.to_string()))?;

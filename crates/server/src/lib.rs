@@ -33,4 +33,4 @@ mod start;
 pub use devices::{Device, DeviceScope, Devices};
 pub use listen::{Listen, TlsFiles};
 pub use problem::Problem;
-pub use serve::{Options, ServeError, Server, running};
+pub use serve::{Options, RelayState, ServeError, Server, running};

@@ -132,10 +132,21 @@ pub(crate) struct Shared {
     pub(crate) store: SessionStore,
     pub(crate) links: crate::notify::Links,
     pub(crate) messages: crate::messages::Conversations,
-    /// Whether the relay is reached, or why it is not; `None` until it was tried.
-    pub(crate) relay: watch::Sender<Option<Result<(), String>>>,
+    pub(crate) relay: watch::Sender<RelayState>,
     strangers: Mutex<VecDeque<(u64, CancellationToken)>>,
     next: std::sync::atomic::AtomicU64,
+}
+
+/// Whether the relay is reached.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum RelayState {
+    /// It was not tried yet.
+    #[default]
+    Untried,
+    /// It was.
+    Reached,
+    /// It was not, for this reason; it is tried again.
+    Failed(String),
 }
 
 /// A server that listens. Dropping it ends it.
@@ -143,7 +154,7 @@ pub struct Server {
     address: SocketAddr,
     url: String,
     stop: CancellationToken,
-    relay: watch::Receiver<Option<Result<(), String>>>,
+    relay: watch::Receiver<RelayState>,
     /// Held as long as the server runs.
     _lock: std::fs::File,
     state: PathBuf,
@@ -214,7 +225,7 @@ impl Server {
             devices,
             links: crate::notify::Links::default(),
             messages: crate::messages::Conversations::default(),
-            relay: watch::Sender::new(None),
+            relay: watch::Sender::default(),
             options,
             strangers: Mutex::default(),
             next: std::sync::atomic::AtomicU64::new(0),
@@ -244,7 +255,7 @@ impl Server {
 
     /// Whether the relay is reached, or why it is not, and each change of it.
     #[must_use]
-    pub fn relay(&self) -> watch::Receiver<Option<Result<(), String>>> {
+    pub fn relay(&self) -> watch::Receiver<RelayState> {
         self.relay.clone()
     }
 

@@ -17,6 +17,12 @@ use tokio::io::AsyncReadExt as _;
 use tokio::net::UnixStream;
 use tokio::signal::unix::{SignalKind, signal};
 
+/// How long a session may take to be resumed.
+const RESUMED: std::time::Duration = std::time::Duration::from_secs(60);
+/// How much of what ssh says is kept.
+const MOST_SAID: usize = 2_048;
+/// How long ssh may take to say why it ended.
+const LAST_WORDS: std::time::Duration = std::time::Duration::from_secs(2);
 /// Everything that a session may have switched on, off: synchronized output, colours, paste, focus, cursor.
 const LEAVE: &str = "\x1b[?2026l\x1b[m\x1b[?2004l\x1b[?1004l\x1b[?25h";
 /// Modes that a session switches on only where the terminal has them, each with the sequence that switches it off.
@@ -31,25 +37,45 @@ const SWITCHED: [(&[u8], &str); 4] = [
 #[derive(Debug, Args)]
 pub(crate) struct AttachArguments {
     /// The id of the session, the beginning of it, or its title; for one elsewhere `ssh://HOST/ID`, the link of a server
-    /// `https://HOST/s/ID#c=CODE`, or its socket `unix:PATH`.
-    pub(crate) id: String,
+    /// `https://HOST/s/ID#c=CODE`, or its socket `unix:PATH`. Without it, the only session that runs.
+    pub(crate) id: Option<String>,
     /// Speak the wire's JSON lines over standard input and output instead of showing the session.
     #[arg(long)]
     pub(crate) stdio: bool,
 }
 
 impl AttachArguments {
+    /// The id that was given, or that of the only session that runs.
+    pub(crate) fn wanted(&self, folder: &Folder) -> Result<String, CliError> {
+        if let Some(id) = &self.id {
+            return Ok(id.clone());
+        }
+        let hosts = folder.hosts().map_err(CliError::failure)?;
+        match hosts.as_slice() {
+            [one] => Ok(one.id.to_string()),
+            [] => Err(CliError::usage("no session runs")
+                .hint("`lathe ps` lists sessions that ended too; `lathe attach ID` continues one")),
+            several => Err(
+                CliError::usage(format!("{} sessions run; name one", several.len()))
+                    .hint("`lathe ps` lists them, and `lathe board` shows all on one screen"),
+            ),
+        }
+    }
+
     /// Where the session is, if the id is an address.
     pub(crate) fn place(&self) -> Result<Option<Place<'_>>, CliError> {
-        if let Some(address) = RemoteAddress::parse(&self.id) {
+        let Some(id) = self.id.as_deref() else {
+            return Ok(None);
+        };
+        if let Some(address) = RemoteAddress::parse(id) {
             let address = address.map_err(CliError::usage)?;
             return Ok(Some(Place::Server(address)));
         }
-        if let Some(path) = self.id.strip_prefix("unix:") {
+        if let Some(path) = id.strip_prefix("unix:") {
             let path = path.strip_prefix("//").unwrap_or(path);
             return Ok(Some(Place::Socket(Path::new(path))));
         }
-        let Some(rest) = self.id.strip_prefix("ssh:") else {
+        let Some(rest) = id.strip_prefix("ssh:") else {
             return Ok(None);
         };
         match rest.strip_prefix("//").unwrap_or(rest).split_once('/') {
@@ -134,8 +160,9 @@ pub(crate) fn size() -> Size {
 
 /// Attaches to a session that runs.
 pub(crate) async fn run(environment: Environment, arguments: AttachArguments) -> Outcome {
+    let folder = Folder::of(&environment);
     if arguments.stdio {
-        return stdio(&environment, &arguments.id).await;
+        return stdio(&folder, &arguments.wanted(&folder)?).await;
     }
     if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
         return Err(CliError::usage("attach needs a terminal")
@@ -146,11 +173,7 @@ pub(crate) async fn run(environment: Environment, arguments: AttachArguments) ->
     match arguments.place()? {
         None => {}
         Some(Place::Ssh(host, id)) => {
-            let mut remote = over_ssh(host, id)?;
-            let (Some(input), Some(output)) = (remote.stdin.take(), remote.stdout.take()) else {
-                return Err(CliError::failure("ssh has no pipes"));
-            };
-            return show(Client::over(output, input, hello)).await;
+            return show_over_ssh(host, id, hello).await;
         }
         Some(Place::Server(address)) => {
             let places = super::places(environment);
@@ -161,14 +184,36 @@ pub(crate) async fn run(environment: Environment, arguments: AttachArguments) ->
             return show(Client::over(reader, writer, hello)).await;
         }
         Some(Place::Socket(path)) => {
-            let client = Client::connect_to(path, hello).await;
-            return show(client.map_err(CliError::failure)?).await;
+            let client = Client::connect_to(path, hello).await.map_err(|error| {
+                CliError::failure(format!("{}: {error}", path.display()))
+                    .hint("a socket that is forwarded by ssh is there while that ssh runs")
+            })?;
+            return show(client).await;
         }
     }
-    let folder = Folder::of(&environment);
-    let host = hosts::live(&folder, &arguments.id)?;
+    let host = hosts::live(&folder, &arguments.wanted(&folder)?)?;
+    lathe_host::past::forget_closed(&folder, &host.id);
     let client = Client::connect(&folder, &host.id, hello).await;
     show(client.map_err(CliError::failure)?).await
+}
+
+/// Resumes a session in the background. Gives its id there.
+pub(crate) fn resumed(session: &str) -> Result<String, CliError> {
+    let program = std::env::current_exe().map_err(CliError::failure)?;
+    let command = Command::new(program).arguments(["--bg", "--resume", session]);
+    let output = lathe_process::read_blocking(command, RESUMED, MOST_SAID);
+    let output = output.map_err(CliError::failure)?;
+    if output.ending != lathe_process::Ending::Exited(0) {
+        let why = output
+            .stderr
+            .trim()
+            .trim_start_matches("lathe: ")
+            .to_owned();
+        return Err(CliError::failure(format!(
+            "{session} can't be resumed: {why}"
+        )));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 /// Starts `lathe attach --stdio` on another machine.
@@ -180,16 +225,55 @@ fn over_ssh(host: &str, id: &str) -> Result<Running, CliError> {
     if !safe(host) || !safe(id) {
         return Err(CliError::usage("an address looks like ssh://user@host/ID"));
     }
+    // It has no terminal to ask on: the keys are the session's.
     Command::new("ssh")
-        .arguments(["-T", host, "lathe", "attach", "--stdio", id])
+        .arguments(["-oBatchMode=yes", "-T", "--", host])
+        .arguments(["lathe", "attach", "--stdio", id])
         .spawn()
         .map_err(|error| CliError::failure(format!("ssh can't be started: {error}")))
 }
 
+/// Shows a session of another machine. If it can't be reached, what ssh and the program there said is the reason.
+async fn show_over_ssh(host: &str, id: &str, hello: Hello) -> Outcome {
+    let mut remote = over_ssh(host, id)?;
+    let pipes = (
+        remote.stdin.take(),
+        remote.stdout.take(),
+        remote.stderr.take(),
+    );
+    let (Some(input), Some(output), Some(mut errors)) = pipes else {
+        return Err(CliError::failure("ssh has no pipes"));
+    };
+    let said = lathe_spawn::task(async move {
+        let mut kept = Vec::new();
+        let mut buffer = vec![0; 4_096];
+        while let Ok(count @ 1..) = errors.read(&mut buffer).await {
+            kept.extend_from_slice(&buffer[..count]);
+            kept.drain(..kept.len().saturating_sub(MOST_SAID));
+        }
+        String::from_utf8_lossy(&kept).into_owned()
+    });
+    let mut client = Client::over(output, input, hello);
+    let Ok(Some(first)) = client.next().await else {
+        drop(client);
+        let words = tokio::time::timeout(LAST_WORDS, said).await;
+        let words = words.ok().and_then(Result::ok).unwrap_or_default();
+        let words = lathe_protocol::printable::clean(words.trim()).into_owned();
+        let why = if words.is_empty() {
+            "ssh ended without a word"
+        } else {
+            &words
+        };
+        return Err(CliError::failure(format!("{host}: {why}")).hint(format!(
+            "`ssh {host} lathe ps` must work without a question: with a key, and `lathe` on the PATH there"
+        )));
+    };
+    show_from(client, Some(first)).await
+}
+
 /// Speaks the wire over standard input and output.
-async fn stdio(environment: &Environment, id: &str) -> Outcome {
-    let folder = Folder::of(environment);
-    let host = hosts::live(&folder, id)?;
+async fn stdio(folder: &Folder, id: &str) -> Outcome {
+    let host = hosts::live(folder, id)?;
     let stream = UnixStream::connect(folder.socket(&host.id)).await;
     let stream = stream
         .map_err(|error| CliError::failure(format!("the session can't be reached: {error}")))?;
@@ -222,7 +306,12 @@ async fn stdio(environment: &Environment, id: &str) -> Outcome {
 }
 
 /// Shows a session until it or this terminal ends.
-async fn show(mut client: Client) -> Outcome {
+async fn show(client: Client) -> Outcome {
+    show_from(client, None).await
+}
+
+/// As [`show`], after a first frame that was read already.
+async fn show_from(mut client: Client, mut first: Option<HostFrame>) -> Outcome {
     let handlers = (
         signal(SignalKind::window_change()),
         signal(SignalKind::terminate()),
@@ -234,11 +323,17 @@ async fn show(mut client: Client) -> Outcome {
     let mut terminal = RawTerminal::enter()?;
     let typing = lathe_spawn::task(type_keys(client.sender()));
     let words = loop {
+        let next = async {
+            match first.take() {
+                Some(frame) => Ok(Some(frame)),
+                None => client.next().await,
+            }
+        };
         tokio::select! {
-            frame = client.next() => match frame {
+            frame = next => match frame {
                 Ok(Some(HostFrame::Output(bytes))) => {
                     if terminal.show(&bytes).is_err() {
-                        break Err("the terminal is gone".to_owned());
+                        break Err("the terminal was closed".to_owned());
                     }
                 }
                 Ok(Some(HostFrame::Bye(why))) => break Ok(why),
@@ -251,7 +346,7 @@ async fn show(mut client: Client) -> Outcome {
                 let _ = client.sender().resize(size()).await;
             }
             _ = terminated.recv() => break Err("terminated".to_owned()),
-            _ = hung_up.recv() => break Err("the terminal is gone".to_owned()),
+            _ = hung_up.recv() => break Err("the terminal was closed".to_owned()),
         }
     };
     typing.abort();

@@ -6,12 +6,12 @@ use super::{attach, hosts};
 use crate::error::{CliError, Outcome};
 use lathe_headless::exit::Exit;
 use lathe_host::past;
-use lathe_protocol::ids::RequestId;
 use lathe_protocol::permission::PermissionReply;
 use lathe_protocol::printable;
 use lathe_settings::Environment;
 use lathe_wire::{
-    Client, ClientKind, Folder, Hello, HostFrame, HostId, HostInfo, HostState, Snapshot, WireOp,
+    Client, ClientKind, Folder, Hello, HostFrame, HostId, HostInfo, HostState, Question, Snapshot,
+    WireOp,
 };
 use std::io::IsTerminal as _;
 use std::time::Duration;
@@ -78,7 +78,9 @@ struct Board {
     selected: Option<HostId>,
     /// The end of the selected session, and its first open question.
     peek: Vec<String>,
-    question: Option<(RequestId, String)>,
+    question: Option<Question>,
+    /// Whether all of the question is on the screen: what was not shown is not agreed to.
+    shows_all: bool,
     typing: Typing,
     message: Option<String>,
 }
@@ -141,8 +143,22 @@ impl Board {
         self.question = None;
     }
 
-    /// Bytes that were typed.
+    /// Bytes that were typed, which may be several keys. Those after one that asks for something are dropped: they were
+    /// meant for the screen before it.
     fn keys(&mut self, bytes: &[u8]) -> Wish {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (key, after) = rest.split_at(key_length(rest));
+            rest = after;
+            let wish = self.key(key);
+            if wish != Wish::Nothing {
+                return wish;
+            }
+        }
+        Wish::Nothing
+    }
+
+    fn key(&mut self, bytes: &[u8]) -> Wish {
         if let Typing::Reply(text) = &mut self.typing {
             match bytes {
                 b"\r" | b"\n" => {
@@ -156,6 +172,7 @@ impl Board {
                 }
                 b"\x1b" | b"\x03" => self.typing = Typing::Keys,
                 b"\x7f" | b"\x08" => drop(text.pop()),
+                b"\t" => text.push(' '),
                 typed => text.push_str(&printable::clean(&String::from_utf8_lossy(typed))),
             }
             return Wish::Nothing;
@@ -167,8 +184,10 @@ impl Board {
             b"\x1b[A" | b"\x1bOA" | b"k" => self.step(false),
             b"\x1b[B" | b"\x1bOB" | b"j" => self.step(true),
             b"\r" | b"a" if self.selected.is_some() => return Wish::Attach,
-            b"y" if self.question.is_some() => return Wish::Answer(true),
-            b"n" if self.question.is_some() => return Wish::Answer(false),
+            b"y" if self.may_agree() => return Wish::Answer(true),
+            b"n" if self.question.as_ref().is_some_and(|it| it.is_plain) => {
+                return Wish::Answer(false);
+            }
             b"r" if self.current().is_some_and(|it| it.live) => {
                 self.typing = Typing::Reply(String::new());
             }
@@ -183,18 +202,16 @@ impl Board {
     fn show(&mut self, snapshot: &Snapshot) {
         let text: String = snapshot.records.iter().map(hosts::words).collect();
         self.peek = text.lines().map(str::to_owned).collect();
-        self.question = snapshot.questions.first().and_then(|frame| {
-            let id = frame["request_id"].as_str()?;
-            let request = &frame["request"];
-            let title = request["title"]
-                .as_str()
-                .or(request["tool_name"].as_str())?;
-            Some((RequestId::from(id), printable::clean(title).into_owned()))
-        });
+        self.question = snapshot.questions.first().and_then(Question::of);
+    }
+
+    fn may_agree(&self) -> bool {
+        self.shows_all && self.question.as_ref().is_some_and(|it| it.is_plain)
     }
 
     /// The lines of the screen.
-    fn view(&self, columns: usize, rows: usize) -> Vec<String> {
+    fn view(&mut self, columns: usize, rows: usize) -> Vec<String> {
+        let columns = columns.max(1);
         let cut = |text: String| -> String { text.chars().take(columns).collect() };
         let mut list = Vec::new();
         let mut selected_line = 0;
@@ -225,12 +242,21 @@ impl Board {
         let mut lines: Vec<String> = list.into_iter().skip(skip).take(half).map(cut).collect();
         lines.push("─".repeat(columns));
         let room = rows.saturating_sub(lines.len() + 2);
-        let from = self.peek.len().saturating_sub(room);
-        lines.extend(self.peek[from..].iter().cloned().map(cut));
+        // All of an open question, below as much of what went before it as there is room for.
+        let asked = self.question.as_ref().filter(|question| question.is_plain);
+        let asked = asked.map_or_else(Vec::new, |question| wrapped(&question.whole, columns));
+        self.shows_all = asked.len() <= room;
+        let from = (self.peek.len() + asked.len()).saturating_sub(room);
+        let shown = self.peek.iter().cloned().map(cut).chain(asked);
+        lines.extend(shown.skip(from));
         lines.resize(rows.saturating_sub(2), String::new());
         lines.push(cut(match (&self.message, &self.question) {
             (Some(message), _) => message.clone(),
-            (None, Some((_, title))) => format!("? {title}   y allow · n deny"),
+            (None, Some(question)) => match (question.is_plain, self.shows_all) {
+                (true, true) => "? y allow · n deny".to_owned(),
+                (true, false) => "? too long for this screen: enter attaches · n deny".to_owned(),
+                (false, _) => format!("? enter attaches, to answer: {}", question.line),
+            },
             (None, None) => String::new(),
         }));
         lines.push(cut(match &self.typing {
@@ -240,6 +266,43 @@ impl Board {
         }));
         lines
     }
+}
+
+/// How many bytes the first key of some has: an escape sequence, a character.
+fn key_length(bytes: &[u8]) -> usize {
+    let length = match bytes {
+        [0x1b, b'[' | b'O', rest @ ..] => {
+            let end = rest.iter().position(|byte| (b'@'..=b'~').contains(byte));
+            end.map_or(bytes.len(), |end| end + 3)
+        }
+        // With the Alt key.
+        [0x1b, _, ..] => 2,
+        [0xc0..=0xdf, ..] => 2,
+        [0xe0..=0xef, ..] => 3,
+        [0xf0..=0xff, ..] => 4,
+        _ => 1,
+    };
+    length.min(bytes.len())
+}
+
+/// Text in lines of some columns. Characters that may be wide count as two: no part of it is off the screen.
+fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let mut part = String::new();
+        let mut width = 0;
+        for character in line.replace('\t', "    ").chars() {
+            let own = if character.is_ascii() { 1 } else { 2 };
+            if width + own > columns {
+                lines.push(std::mem::take(&mut part));
+                width = 0;
+            }
+            part.push(character);
+            width += own;
+        }
+        lines.push(part);
+    }
+    lines
 }
 
 /// `lathe board`.
@@ -266,7 +329,7 @@ pub(crate) async fn run(environment: Environment) -> Outcome {
 /// Shows the board until the user leaves it. Gives the session to attach to.
 async fn watch(folder: &Folder) -> Result<Option<HostId>, CliError> {
     let mut terminal = attach::RawTerminal::enter()?;
-    let failed = |error| CliError::failure(format!("the terminal is gone: {error}"));
+    let failed = |error| CliError::failure(format!("the terminal was closed: {error}"));
     terminal.show(ALTERNATE_ON.as_bytes()).map_err(failed)?;
     let mut board = Board::default();
     let mut stdin = tokio::io::stdin();
@@ -332,7 +395,7 @@ async fn carry_out(folder: &Folder, board: &Board, wish: Wish) -> Option<String>
             uuid: None,
         },
         Wish::Answer(allow) => WireOp::PermissionReply {
-            request_id: board.question.as_ref()?.0.clone(),
+            request_id: board.question.as_ref()?.id.clone(),
             reply: if allow {
                 PermissionReply::allow()
             } else {
@@ -418,7 +481,9 @@ mod tests {
         assert_eq!(board.selected, first);
         assert_eq!(board.keys(b"\r"), Wish::Attach);
         assert_eq!(board.keys(b"y"), Wish::Nothing, "there is no question");
-        board.question = Some((RequestId::from("q"), "Run make".to_owned()));
+        board.question = asked("make");
+        assert_eq!(board.keys(b"y"), Wish::Nothing, "it was not shown");
+        board.view(80, 30);
         assert_eq!(board.keys(b"y"), Wish::Answer(true));
         assert_eq!(board.keys(b"n"), Wish::Answer(false));
         board.keys(b"r");
@@ -426,12 +491,57 @@ mod tests {
         board.keys(b"\x7f");
         board.keys(b"o\x1b[31m");
         assert_eq!(board.keys(b"\r"), Wish::Send("go".to_owned()));
+        // Several keys in one read.
+        let said = "rtwo wörds\rq".as_bytes();
+        assert_eq!(board.keys(said), Wish::Send("two wörds".to_owned()));
+        board.keys(b"jj\x1b[Ajk");
+        assert_eq!(board.place(), Some(1));
+        board.keys(b"kk");
         assert_eq!(board.keys(b"s"), Wish::Nothing);
         assert_eq!(board.keys(b"s"), Wish::Stop);
         assert_eq!(board.keys(b"s"), Wish::Nothing);
         board.keys(b"j");
         assert_eq!(board.keys(b"s"), Wish::Nothing, "another key takes it back");
         assert_eq!(board.keys(b"q"), Wish::Quit);
+    }
+
+    fn asked(command: &str) -> Option<Question> {
+        let request = serde_json::json!({"tool_name": "Bash", "title": "Harmless", "input": {"command": command}});
+        Question::of(&serde_json::json!({"request_id": "q", "request": request}))
+    }
+
+    /// The call itself is agreed to, not what the model says about it.
+    #[test]
+    fn a_question_is_agreed_to_only_where_all_of_it_is_shown() {
+        let mut board = board();
+        let command = format!("make {} && rm -rf x", "quiet ".repeat(30));
+        board.question = asked(&command);
+        let view = board.view(40, 30).join("");
+        assert!(
+            view.contains("rm -rf x") && view.contains("y allow"),
+            "{view}"
+        );
+        assert!(!view.contains("Harmless"), "{view}");
+        assert_eq!(board.keys(b"y"), Wish::Answer(true));
+        // On a screen that is too small it can only be denied.
+        let view = board.view(40, 8).join("\n");
+        assert!(
+            view.contains("too long") && !view.contains("y allow"),
+            "{view}"
+        );
+        assert_eq!(board.keys(b"y"), Wish::Nothing);
+        assert_eq!(board.keys(b"n"), Wish::Answer(false));
+        // A question with choices has no yes.
+        let request =
+            serde_json::json!({"tool_name": "AskUserQuestion", "title": "Which one?", "input": {}});
+        board.question = Question::of(&serde_json::json!({"request_id": "q", "request": request}));
+        let view = board.view(80, 30).join("\n");
+        assert!(
+            view.contains("Which one?") && view.contains("enter attaches"),
+            "{view}"
+        );
+        assert_eq!(board.keys(b"y"), Wish::Nothing);
+        assert_eq!(board.keys(b"n"), Wish::Nothing);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::pairing::{Pairing, Pairings, Seen, Station, Verdict};
 use super::{HOST, PROOF_PROTOCOL, PROTOCOL, backoff};
 use crate::devices::Device;
 use crate::routes;
-use crate::serve::Shared;
+use crate::serve::{RelayState, Shared};
 use crate::socket::Speech;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -67,13 +67,13 @@ pub(crate) async fn run(shared: Arc<Shared>, station: Station, stop: Cancellatio
             () = stop.cancelled() => return,
         };
         let state = match &connected {
-            Ok(_) => Ok(()),
-            Err(error) => Err(error.to_string()),
+            Ok(_) => RelayState::Reached,
+            Err(error) => RelayState::Failed(error.to_string()),
         };
         let told = &room.shared.relay;
         told.send_if_modified(|last| {
-            let is_news = last.as_ref().map(Result::is_ok) != Some(state.is_ok());
-            *last = Some(state);
+            let is_news = std::mem::discriminant(last) != std::mem::discriminant(&state);
+            *last = state;
             is_news
         });
         match connected {

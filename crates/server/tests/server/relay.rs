@@ -8,7 +8,7 @@ use lathe_server::relay::envelope::Envelope;
 use lathe_server::relay::keys::{Begun, HostHi};
 use lathe_server::relay::pairing::{Pairing, Pairings, Seen, Verdict};
 use lathe_server::relay::switchboard::Relay;
-use lathe_server::{DeviceScope, Listen};
+use lathe_server::{DeviceScope, Listen, RelayState};
 use lathe_testkit::browser::Browser;
 use lathe_wire::WireOp;
 use serde_json::{Value, json};
@@ -274,14 +274,16 @@ async fn a_server_knows_whether_its_relay_is_reached() {
     let relay = Relay::start(&Listen::default()).await.unwrap();
     let near = site(&relay).await;
     let mut state = near.server.relay();
-    let reached = state.wait_for(|state| matches!(state, Some(Ok(())))).await;
+    let reached = state.wait_for(|state| *state == RelayState::Reached).await;
     assert!(reached.is_ok());
     let address = socket_url(&relay);
     drop((near, relay));
     // Nobody listens there any more.
     let far = Site::changed(|options| options.relay = Some(address)).await;
     let mut state = far.server.relay();
-    let failed = state.wait_for(|state| matches!(state, Some(Err(_)))).await;
+    let failed = state
+        .wait_for(|state| matches!(state, RelayState::Failed(_)))
+        .await;
     assert!(failed.is_ok());
 }
 

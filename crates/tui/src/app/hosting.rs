@@ -180,7 +180,11 @@ pub(crate) fn hung_up(app: &mut App) -> bool {
     if app.engine.hosting.as_ref().is_some_and(|it| it.background) {
         return true;
     }
-    leave_terminal(app, |link, id| link.leave(&format!("{}\n", detached(id)))).is_ok()
+    let left = leave_terminal(app, |link, id| link.leave(&format!("{}\n", detached(id))));
+    if let (Ok(()), Some(hosting)) = (&left, &app.engine.hosting) {
+        hosting.hub.terminal_closed();
+    }
+    left.is_ok()
 }
 
 /// Moves from the terminal to a console; `tell` tells the stub.
