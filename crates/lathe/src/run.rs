@@ -19,6 +19,7 @@ use lathe_settings::trust_store::TrustStore;
 use lathe_settings::{Environment, Variable};
 use lathe_tools::schedule::JobsFile;
 use lathe_tui::{Announce, Hosting};
+use lathe_wire::Folder;
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -209,6 +210,9 @@ async fn interactive(
             }
         }
     }
+    if !in_background {
+        tell_of_closed_terminals(&environment);
+    }
     migrate(&environment);
     crate::commands::update::look_in_background(&environment);
     match Box::pin(lathe_tui::run(environment, options, terminal)).await {
@@ -218,6 +222,19 @@ async fn interactive(
         lathe_tui::Ended::Usage(why) => Err(CliError::usage(why)),
         lathe_tui::Ended::Failed(why) => Err(CliError::failure(why)),
         lathe_tui::Ended::Run(command) => run_command(command),
+    }
+}
+
+/// Names sessions that continued when their terminal was closed, once.
+fn tell_of_closed_terminals(environment: &Environment) {
+    let folder = Folder::of(environment);
+    for info in lathe_host::past::take_closed(&folder) {
+        let now = folder.read(&info.id).filter(|_| folder.is_live(&info.id));
+        let state = now.map_or("ended", |now| now.state.words());
+        let (id, place) = (&info.id, info.folder.display());
+        notice(&format!(
+            "the session {id} in {place} continued when its terminal was closed ({state}): `lathe attach {id}`"
+        ));
     }
 }
 

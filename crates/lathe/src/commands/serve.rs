@@ -1,11 +1,11 @@
 //! `lathe serve`, `lathe web`, `lathe devices`: the door to sessions, and who may use it.
 
 use super::{places, print, print_line, stopped_by_signals};
-use crate::error::{CliError, Kinded as _, Outcome};
+use crate::error::{CliError, Kinded as _, Outcome, notice};
 use clap::{Args, Subcommand};
 use lathe_headless::exit::Exit;
 use lathe_server::notify::Targets;
-use lathe_server::{DeviceScope, Devices, Listen, Options, Server, TlsFiles};
+use lathe_server::{DeviceScope, Devices, Listen, Options, RelayState, Server, TlsFiles};
 use lathe_settings::{Environment, Places};
 use lathe_wire::Folder;
 use serde_json::json;
@@ -198,9 +198,30 @@ pub(crate) async fn serve(environment: Environment, arguments: ServeArguments) -
         "serving {}\nopen the page with `lathe web`",
         server.url()
     ))?;
-    stopped_by_signals()?.cancelled().await;
+    let stopped = stopped_by_signals()?;
+    let mut relay = server.relay();
+    loop {
+        tokio::select! {
+            () = stopped.cancelled() => break,
+            // The sender lives as long as the server.
+            Ok(()) = relay.changed() => tell_of_relay(&relay.borrow_and_update())?,
+        }
+    }
     drop(server);
     Ok(Exit::Success)
+}
+
+fn tell_of_relay(state: &RelayState) -> Result<(), CliError> {
+    match state {
+        RelayState::Untried => {}
+        RelayState::Reached => {
+            print("the relay is reached\n")?;
+        }
+        RelayState::Failed(why) => notice(&format!(
+            "the relay can't be reached ({why}); it is tried again for as long as the server runs"
+        )),
+    }
+    Ok(())
 }
 
 /// The arguments of a server that listens there, for its service file.
