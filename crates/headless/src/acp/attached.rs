@@ -1,4 +1,4 @@
-//! A session that runs in another process: followed over its socket. It goes on when the editor is gone.
+//! A session that runs in another process: followed over its socket. It continues when the editor is gone.
 
 use super::capabilities::ClientCapabilities;
 use super::client::Client;
@@ -30,8 +30,14 @@ const NAME: &str = "editor";
 /// How long the session may take to describe itself.
 const FIRST_WORDS: Duration = Duration::from_secs(10);
 
+/// Why the session refuses an operation, in its words.
+struct Refused(String);
+
+/// The answer to an operation.
+type Answer = Result<(), Refused>;
+
 /// An operation and who waits for its answer.
-type Asked = (WireOp, oneshot::Sender<Result<(), String>>);
+type Asked = (WireOp, oneshot::Sender<Answer>);
 
 /// A session that another process runs.
 pub(super) struct Attached {
@@ -161,7 +167,7 @@ impl Attached {
         let _ = self.operations.send((operation, sender));
         match answer.await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(why)) => Err(RpcError::params(why)),
+            Ok(Err(Refused(why))) => Err(RpcError::params(why)),
             Err(_) => Err(RpcError::internal("the session is over")),
         }
     }
@@ -354,7 +360,7 @@ impl Attached {
             mut operations,
             snapshot,
         } = line;
-        let mut answers: HashMap<OpId, oneshot::Sender<Result<(), String>>> = HashMap::new();
+        let mut answers: HashMap<OpId, oneshot::Sender<Answer>> = HashMap::new();
         for question in &snapshot.questions {
             self.frame(&mut following, question);
         }
@@ -389,7 +395,7 @@ impl Attached {
                     }
                     Update::Refused(nak) => {
                         if let Some(answer) = answers.remove(&nak.id) {
-                            let _ = answer.send(Err(nak.why.clone()));
+                            let _ = answer.send(Err(Refused(nak.why.clone())));
                         }
                     }
                     Update::Ended(why) => {

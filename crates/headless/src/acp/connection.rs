@@ -87,7 +87,7 @@ impl Opened {
 }
 
 impl Followed {
-    /// Ends a session of this process. One that runs elsewhere goes on without us.
+    /// Ends a session of this process. One that runs elsewhere continues without us.
     async fn end(self) {
         match &self.session {
             Opened::Here(session) => session.end(),

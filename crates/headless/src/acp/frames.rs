@@ -195,7 +195,7 @@ fn system(frame: &Value) -> Option<Frame> {
     Some(found)
 }
 
-/// What a `status` frame tells: a mode, or how a compaction goes.
+/// The event of a `status` frame: another mode, or the state of a compaction.
 fn status(frame: &Value) -> Option<Frame> {
     if let Some(mode) = field::<PermissionMode>(frame, "permissionMode") {
         return Some(Event::ModeChanged(mode).into());

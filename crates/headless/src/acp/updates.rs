@@ -77,7 +77,7 @@ impl Updates {
         updates
     }
 
-    /// The conversation that was replayed goes on, with the calls that still run.
+    /// The conversation that was replayed continues, with the calls that still run.
     pub(super) fn goes_on(&mut self) {
         self.replaying = false;
     }

@@ -104,11 +104,6 @@ pub fn policy(context: &PermissionContext) -> (SandboxPolicy, Vec<String>) {
         protect_own(root, &mut policy);
         hide_project_secrets(root, context, &mut policy);
     }
-    let protect = |policy: &mut SandboxPolicy, path: PathBuf, absent: Absent| {
-        if !policy.protected.iter().any(|known| known.path == path) {
-            policy.protected.push(Protected { path, absent });
-        }
-    };
     for name in protected::startup_names() {
         let path = context.home.join(name);
         if policy
@@ -127,25 +122,7 @@ pub fn policy(context: &PermissionContext) -> (SandboxPolicy, Vec<String>) {
         };
         protect(&mut policy, path, absent);
     }
-    for rule in context.rules.with(Behavior::Deny) {
-        let content = rule.value.rule_content.as_deref().unwrap_or_default();
-        // A pattern in the middle names no place that could be mounted; the file tools still apply it.
-        let is_place = !content
-            .trim_end_matches("/**")
-            .contains(['*', '?', '[', '!']);
-        let Some(path) = rule
-            .named_path()
-            .map(Path::to_path_buf)
-            .filter(|_| is_place)
-        else {
-            continue;
-        };
-        if rule.is_for_reading() && path != Path::new("/") {
-            push(&mut policy.hidden, real(&path));
-        } else if rule.is_for_writing("Edit") {
-            protect(&mut policy, real(&path), Absent::Ignored);
-        }
-    }
+    apply_deny_rules(context, &mut policy);
     for place in protected::secret_places(&context.home) {
         push(&mut policy.hidden, real(&place));
     }
@@ -165,6 +142,37 @@ pub fn policy(context: &PermissionContext) -> (SandboxPolicy, Vec<String>) {
         .visible
         .extend(context.files.readable_paths.iter().map(|path| real(path)));
     (policy, problems)
+}
+
+/// Hides what deny rules for reading name, and protects what those for writing name.
+fn apply_deny_rules(context: &PermissionContext, policy: &mut SandboxPolicy) {
+    for rule in context.rules.with(Behavior::Deny) {
+        let content = rule.value.rule_content.as_deref().unwrap_or_default();
+        // A pattern in the middle names no place that could be mounted; the file tools still apply it.
+        let is_place = !content
+            .trim_end_matches("/**")
+            .contains(['*', '?', '[', '!']);
+        let Some(path) = rule
+            .named_path()
+            .map(Path::to_path_buf)
+            .filter(|_| is_place)
+        else {
+            continue;
+        };
+        if rule.is_for_reading() && path != Path::new("/") {
+            push(&mut policy.hidden, real(&path));
+            push(&mut policy.hidden, path);
+        } else if rule.is_for_writing("Edit") {
+            protect(policy, real(&path), Absent::Ignored);
+            protect(policy, path, Absent::Ignored);
+        }
+    }
+}
+
+fn protect(policy: &mut SandboxPolicy, path: PathBuf, absent: Absent) {
+    if !policy.protected.iter().any(|known| known.path == path) {
+        policy.protected.push(Protected { path, absent });
+    }
 }
 
 /// The places that settings open. A link in a folder that commands write to is not followed: a command could have put
@@ -216,10 +224,7 @@ fn add_links(files: &SandboxFilesystem, context: &PermissionContext, policy: &mu
         .chain(policy.protected.iter().map(|it| real(&it.path)))
         .collect();
     for path in further {
-        if !policy.protected.iter().any(|known| known.path == path) {
-            let absent = Absent::Ignored;
-            policy.protected.push(Protected { path, absent });
-        }
+        protect(policy, path, Absent::Ignored);
     }
 }
 
