@@ -42,6 +42,7 @@ pub use open::options::{
     SettingsOptions, Setup, TeamOptions, ToolOptions, TranscriptObserver,
 };
 pub use open::preview::{Preview, PreviewPart, context_usage, preview};
+pub use open::restore::LAST_TURN_INTERRUPTED;
 pub use open::schedule::{ScheduleOptions, SessionClock};
 pub use open::{Opened, SessionTools, ToolAnswer, open};
 pub use session::events::EventStream;

@@ -266,9 +266,9 @@ pub enum Fact {
         #[serde(default)]
         is_snapshot_update: bool,
     },
-    /// A tool result was replaced by a pointer to a file; replayed byte for byte ever after.
+    /// The words of a tool result, or of a message, were replaced; replayed byte for byte ever after.
     Replacement {
-        /// The call whose result it is.
+        /// The call whose result it is, or the record of the message.
         tool_use_id: crate::ids::ToolUseId,
         /// The text that the model is sent instead.
         replacement: String,
@@ -298,9 +298,9 @@ pub enum Fact {
         /// The session.
         session_id: SessionId,
     },
-    /// A tool result is kept over compactions, or no longer.
+    /// A tool result, or a message, is kept over compactions, or no longer.
     Pinned {
-        /// The call whose result it is.
+        /// The call whose result it is, or the record of the message.
         tool_use_id: crate::ids::ToolUseId,
         /// Whether it is kept.
         pinned: bool,

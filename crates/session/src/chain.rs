@@ -10,7 +10,7 @@ use crate::load::Loaded;
 use lathe_protocol::content::{ContentBlock, ToolResultBlock, ToolUseBlock};
 use lathe_protocol::ids::{RecordId, ToolUseId};
 use lathe_protocol::record::{
-    Fact, INTERRUPTED_BY_USER, MessageRecord, Record, RecordKind, RecordMessage,
+    Fact, INTERRUPTED_BY_USER, MessageRecord, Record, RecordKind, RecordMessage, TURN_DURATION,
 };
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
@@ -26,7 +26,7 @@ pub enum Interruption {
         /// The prompt.
         prompt: RecordId,
     },
-    /// The model was cut off before it said anything to keep.
+    /// The model was cut off: before it said anything to keep, or in the middle of its answer.
     DuringReply,
     /// Calls are without a result.
     DuringTools {
@@ -298,9 +298,14 @@ fn with_replacements(records: &[Arc<Record>], chain: &[usize]) -> Vec<Arc<Record
         .peekable();
     let mut whole = Vec::with_capacity(chain.len());
     let mut answered: HashSet<&ToolUseId> = HashSet::new();
+    let here: HashSet<RecordId> = match decisions.peek() {
+        Some(_) => chain.iter().filter_map(|at| records[*at].uuid()).collect(),
+        None => HashSet::new(),
+    };
+    let is_here = |id: &ToolUseId| id.as_str().parse().is_ok_and(|id| here.contains(&id));
     for position in chain {
         while let Some((at, call)) = decisions.next_if(|(at, _)| *at < *position) {
-            if call.is_none_or(|call| answered.contains(call)) {
+            if call.is_none_or(|call| answered.contains(call) || is_here(call)) {
                 whole.push(Arc::clone(&records[at]));
             }
         }
@@ -311,7 +316,7 @@ fn with_replacements(records: &[Arc<Record>], chain: &[usize]) -> Vec<Arc<Record
         whole.push(Arc::clone(record));
     }
     for (at, call) in decisions {
-        if call.is_none_or(|call| answered.contains(call)) {
+        if call.is_none_or(|call| answered.contains(call) || is_here(call)) {
             whole.push(Arc::clone(&records[at]));
         }
     }
@@ -352,8 +357,11 @@ pub(crate) fn tool_calls(record: &MessageRecord) -> impl Iterator<Item = &ToolUs
     blocks(record).iter().filter_map(ContentBlock::as_tool_use)
 }
 
-pub(crate) fn interruption(chain: &[Arc<Record>]) -> Interruption {
+/// How the last turn ended. `notes_ends` says that the writer of the chain records why an answer ended, or that
+/// its turn did.
+pub(crate) fn interruption(chain: &[Arc<Record>], notes_ends: bool) -> Interruption {
     let mut answered: HashSet<&ToolUseId> = HashSet::new();
+    let mut ends_are_noted = notes_ends;
     for message in chain.iter().rev().filter_map(|record| as_message(record)) {
         if message.is_virtual || message.is_meta {
             answered.extend(tool_results(message).map(|result| &result.tool_use_id));
@@ -380,8 +388,14 @@ pub(crate) fn interruption(chain: &[Arc<Record>]) -> Interruption {
                     Interruption::AfterTools
                 };
             }
-            RecordKind::Assistant => return after_assistant(chain, message, &answered),
+            RecordKind::Assistant => {
+                return after_assistant(chain, message, &answered, ends_are_noted);
+            }
             RecordKind::System if message.is_compact_boundary() => return Interruption::None,
+            // The turn ended, whatever its answer says.
+            RecordKind::System if message.subtype.as_deref() == Some(TURN_DURATION) => {
+                ends_are_noted = false;
+            }
             RecordKind::System | RecordKind::Attachment | RecordKind::Progress => {}
         }
     }
@@ -392,6 +406,7 @@ fn after_assistant(
     chain: &[Arc<Record>],
     last: &MessageRecord,
     answered: &HashSet<&ToolUseId>,
+    ends_are_noted: bool,
 ) -> Interruption {
     if last.is_api_error_message {
         return Interruption::None;
@@ -425,11 +440,17 @@ fn after_assistant(
         .iter()
         .flat_map(|message| blocks(message))
         .all(|block| block.is_thinking() || block.is_blank());
+    let has_no_end = || {
+        same_message.iter().all(|record| match &record.message {
+            Some(RecordMessage::Assistant(message)) => message.stop_reason.is_none(),
+            _ => true,
+        })
+    };
     if !unanswered.is_empty() {
         Interruption::DuringTools { unanswered }
     } else if !calls.is_empty() || !answered.is_empty() {
         Interruption::AfterTools
-    } else if says_nothing {
+    } else if says_nothing || (ends_are_noted && has_no_end()) {
         Interruption::DuringReply
     } else {
         Interruption::None

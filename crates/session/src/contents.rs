@@ -1,28 +1,71 @@
-//! The contents of the model's window: tool results by size, with what was decided about each.
+//! The contents of the model's window: messages, files and tool results, with what was decided about each.
 
 use crate::chain::as_message;
 use crate::load::Loaded;
 use crate::store::one_line;
 use lathe_protocol::content::{Content, ContentBlock};
 use lathe_protocol::ids::ToolUseId;
-use lathe_protocol::record::{Fact, Record, RecordMessage};
+use lathe_protocol::record::{
+    Fact, INTERRUPTED_BY_USER, MessageRecord, Record, RecordKind, RecordMessage,
+};
+use serde::Deserialize as _;
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// A tool result that the model is sent with every request.
+/// The kind of a part of the window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ItemKind {
+    /// The result of a call.
+    Result,
+    /// The user said it.
+    Prompt,
+    /// The model said it.
+    Answer,
+    /// A file that came with a prompt.
+    File,
+    /// The list of skills.
+    Skills,
+    /// The summary of what was before.
+    Summary,
+    /// Lathe told it to the model.
+    Note,
+    /// An instruction file in the system prompt.
+    Memory,
+}
+
+impl ItemKind {
+    /// A word for people.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Result => "Result",
+            Self::Prompt => "Prompt",
+            Self::Answer => "Answer",
+            Self::File => "File",
+            Self::Skills => "Skills",
+            Self::Summary => "Summary",
+            Self::Note => "Note",
+            Self::Memory => "Memory",
+        }
+    }
+}
+
+/// A part of the conversation that the model is sent with every request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContextItem {
-    /// The call.
+    /// The call, or the record of the message.
     pub id: ToolUseId,
-    /// The tool.
+    /// What it is.
+    pub kind: ItemKind,
+    /// The tool, or the name of the kind.
     pub tool: String,
-    /// Its first argument, on one line.
+    /// The first argument of the call, the path of the file or the first words, on one line.
     pub about: String,
-    /// The turn that it belongs to, counted from 1.
+    /// The turn that it belongs to, counted from 1; 0 for what is before the conversation.
     pub turn: usize,
-    /// The result as it was; `None` if it holds more than text.
+    /// It as it was; `None` if it holds more than text.
     pub text: Option<String>,
-    /// Bytes of the result as it was.
+    /// Bytes of it as it was.
     pub bytes: usize,
     /// The text that the model is sent in its place.
     pub replacement: Option<String>,
@@ -48,7 +91,7 @@ impl ContextItem {
     }
 }
 
-/// The tool results of a conversation since its last compaction, oldest first.
+/// The parts of a conversation since its last compaction, oldest first.
 #[must_use]
 pub fn contents(loaded: &Loaded) -> Vec<ContextItem> {
     let mut items: Vec<ContextItem> = Vec::new();
@@ -79,6 +122,7 @@ pub fn contents(loaded: &Loaded) -> Vec<ContextItem> {
                     continue;
                 };
                 turn += usize::from(message.is_prompt());
+                items.extend(words(message, turn));
                 let blocks = message.message.as_ref().map(RecordMessage::blocks);
                 for block in blocks.unwrap_or_default() {
                     take_block(block, turn, &mut calls, &mut items);
@@ -87,6 +131,57 @@ pub fn contents(loaded: &Loaded) -> Vec<ContextItem> {
         }
     }
     items
+}
+
+/// The words of a message that holds nothing else.
+fn words(record: &MessageRecord, turn: usize) -> Option<ContextItem> {
+    if record.is_virtual || record.is_api_error_message {
+        return None;
+    }
+    let text = |blocks: Vec<ContentBlock>| match <[ContentBlock; 1]>::try_from(blocks) {
+        Ok([ContentBlock::Text(text)]) => Some(text.text),
+        _ => None,
+    };
+    let (kind, path, text) = match (record.kind, &record.attachment) {
+        (RecordKind::Attachment, Some(attachment)) => {
+            let content = Content::deserialize(attachment.get("content")?).ok()?;
+            let path = attachment.get("path").and_then(Value::as_str);
+            let kind = path.map_or(ItemKind::Note, |_| ItemKind::File);
+            (kind, path, text(content.into_blocks())?)
+        }
+        (RecordKind::Assistant, _) => {
+            let blocks = record.message.as_ref()?.blocks();
+            (ItemKind::Answer, None, text(blocks)?)
+        }
+        (RecordKind::User, _) => {
+            let kind = if record.is_compact_summary {
+                ItemKind::Summary
+            } else if record.extra.contains_key("skillNames") {
+                ItemKind::Skills
+            } else if record.is_prompt() {
+                ItemKind::Prompt
+            } else {
+                ItemKind::Note
+            };
+            (kind, None, text(record.message.as_ref()?.blocks())?)
+        }
+        _ => return None,
+    };
+    if text.trim().is_empty() || text.starts_with(INTERRUPTED_BY_USER) {
+        return None;
+    }
+    let first = text.trim_start_matches("<system-reminder>").trim_start();
+    Some(ContextItem {
+        id: record.uuid.to_string().into(),
+        kind,
+        tool: kind.name().to_owned(),
+        about: one_line(path.unwrap_or(first), 120),
+        turn,
+        bytes: text.len(),
+        text: Some(text),
+        replacement: None,
+        is_pinned: false,
+    })
 }
 
 fn take_block(
@@ -114,6 +209,7 @@ fn take_block(
             };
             items.push(ContextItem {
                 id: result.tool_use_id,
+                kind: ItemKind::Result,
                 tool,
                 about,
                 turn,

@@ -106,7 +106,7 @@ pub struct History {
     names: Vec<Arc<String>>,
     /// Images and documents that the API refused, by digests of their content.
     dropped_media: HashSet<String>,
-    /// Results that outlive a compaction, with their words once they are no longer here.
+    /// Results and messages that outlive a compaction, with their words once they are no longer here.
     pinned: Vec<(ToolUseId, Option<String>)>,
     text_bytes: usize,
     media: usize,
@@ -358,7 +358,7 @@ impl History {
         self.touch_last();
     }
 
-    /// Replaces the words of the newest result with this id.
+    /// Replaces the words of the newest result with this id, or of the message whose record has it.
     fn replace_result(&mut self, id: &ToolUseId, replacement: &str) {
         for (index, group) in self.groups.iter_mut().enumerate().rev() {
             let found = group.user.iter_mut().find(
@@ -375,6 +375,29 @@ impl History {
                 return;
             }
         }
+        self.replace_text(id, replacement);
+    }
+
+    fn replace_text(&mut self, id: &ToolUseId, replacement: &str) {
+        let Some(place) = self.text_place(id) else {
+            return;
+        };
+        let Some(group) = self.groups.get_mut(place.group) else {
+            return;
+        };
+        let pieces = if place.is_said {
+            group.words_current = false;
+            &mut group.assistant
+        } else {
+            &mut group.user
+        };
+        if let Some(piece) = pieces.get_mut(place.at)
+            && let Some(replaced) = piece.replaced(replacement)
+        {
+            *piece = replaced;
+            self.recount();
+            self.touch(place.group);
+        }
     }
 
     fn pin(&mut self, id: &ToolUseId, pinned: bool) {
@@ -384,11 +407,11 @@ impl History {
         }
     }
 
-    /// Keeps the words of pinned results that are about to go.
+    /// Keeps the words of pinned results and messages that are about to go.
     fn keep_pinned(&mut self) {
         let mut pinned = std::mem::take(&mut self.pinned);
         for (id, text) in &mut pinned {
-            *text = self.result_text(id).or(text.take());
+            *text = self.text_of(id).or(text.take());
         }
         self.pinned = pinned;
     }

@@ -296,7 +296,8 @@ impl Loaded {
     /// How the last turn ended.
     #[must_use]
     pub fn interruption(&self) -> Interruption {
-        chain::interruption(&self.chain())
+        // Other programs leave the end of an answer out of their files, and note no choice of a model.
+        chain::interruption(&self.chain(), self.facts.model_choice.is_some())
     }
 
     /// Checks that resuming at a record drops nothing but the turn of one prompt

@@ -376,7 +376,17 @@ fn keep_after(conversation: &mut Conversation, Kept { kept, decisions }: Kept) {
         conversation.tip = Some(id);
     }
     // A decision about a result that isn't here changes nothing.
-    for decision in decisions {
+    for mut decision in decisions {
+        if let Fact::Replacement { tool_use_id, .. } | Fact::Pinned { tool_use_id, .. } =
+            &mut decision
+            && let Some(id) = tool_use_id
+                .as_str()
+                .parse()
+                .ok()
+                .and_then(|id| ids.get(&id))
+        {
+            *tool_use_id = id.to_string().into();
+        }
         conversation.append_fact(decision);
     }
 }

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use lathe_model::CacheMarkers;
-use lathe_settings::instructions::{Instructions, Reason};
+use lathe_settings::instructions::{InstructionFile, Instructions, Reason};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -277,18 +277,27 @@ pub fn attribution_text(settings: &lathe_settings::schema::Settings) -> String {
     text
 }
 
+/// The instruction files that the model always has. Those of folders and for paths come as messages.
+pub(crate) fn instructions_always(
+    instructions: &Instructions,
+) -> impl Iterator<Item = &InstructionFile> {
+    let files = instructions.files().iter();
+    files.filter(|file| !matches!(file.reason, Reason::Folder { .. } | Reason::Rule { .. }))
+}
+
 /// The instruction files that hold from the start, one after another, nearest last.
 #[must_use]
 pub fn instructions_text(instructions: &Instructions) -> String {
     let mut text = String::new();
-    for file in instructions.files() {
-        if matches!(file.reason, Reason::Folder { .. } | Reason::Rule { .. }) {
-            continue;
-        }
+    for file in instructions_always(instructions) {
+        let words = match instructions.replacement(&file.path) {
+            Some(words) => words.to_owned(),
+            None => file.text_with_notice(),
+        };
         text.push_str(&format!(
             "# {}\n\n{}\n\n",
             file.path.display(),
-            file.text_with_notice().trim_end()
+            words.trim_end()
         ));
     }
     text

@@ -43,7 +43,7 @@ pub(crate) fn restored(conversation: &Conversation) -> Vec<String> {
     pieces.extend(touched_texts(conversation));
     pieces.extend(conversation.shared.integrations.extensions.restored());
     let pinned = conversation.history.pinned_texts().into_iter();
-    pieces.extend(pinned.map(|text| format!("A result that the user keeps in view:\n{text}")));
+    pieces.extend(pinned.map(|text| format!("The user keeps this in view:\n{text}")));
     for piece in &pieces {
         left = left.saturating_sub(estimate::text(piece));
     }
@@ -165,6 +165,14 @@ pub(crate) fn keep_system_prompt(conversation: &mut Conversation) {
         system,
         session_id: conversation.shared.session.id,
     });
+}
+
+/// Keeps a system prompt that was edited in the place of the one that was kept.
+pub(crate) fn replace_system_prompt(conversation: &mut Conversation) {
+    if conversation.context.kept_prompt == KeptPrompt::Kept {
+        conversation.context.kept_prompt = KeptPrompt::Wanted;
+        keep_system_prompt(conversation);
+    }
 }
 
 /// Takes over instruction files that changed on disk. The prefix is new after a compaction anyway.

@@ -16,7 +16,7 @@ pub mod options;
 mod parts;
 pub(crate) mod preview;
 mod ready;
-mod restore;
+pub(crate) mod restore;
 mod resumed;
 pub(crate) mod sandbox;
 pub(crate) mod schedule;

@@ -3,7 +3,7 @@
 use super::options::{OpenError, SessionOptions};
 use super::task_tools::take_over;
 use crate::call::tool_search;
-use crate::context::KeptPrompt;
+use crate::context::{KeptPrompt, surgery};
 use crate::conversation::Conversation;
 use crate::session::ledger::{Ledger, Totals};
 use lathe_protocol::content::ContentBlock;
@@ -65,6 +65,7 @@ pub(super) fn restore(
         conversation.fixed.system = system.to_string().into();
         conversation.context.kept_prompt = KeptPrompt::Kept;
     }
+    surgery::take_up(conversation, &history.records);
     conversation
         .context
         .kept_choice
@@ -131,11 +132,14 @@ fn restore_mode(conversation: &Conversation, history: &Loaded, remarks: &mut Vec
     }
 }
 
+/// The beginning of the remark on a turn that never ended, for faces that show by themselves what was interrupted.
+pub const LAST_TURN_INTERRUPTED: &str = "The last turn was interrupted ";
+
 /// A remark on a turn that never ended.
 fn interrupted(history: &Loaded) -> Option<Diagnostic> {
     let what = match history.interruption() {
         Interruption::None => return None,
-        Interruption::DuringPrompt { .. } => "before the model answered".to_owned(),
+        Interruption::DuringPrompt { .. } => "before an answer was complete".to_owned(),
         Interruption::DuringReply => "while the model was answering".to_owned(),
         Interruption::AfterTools => "before the model saw the last results".to_owned(),
         Interruption::DuringTools { unanswered } => {
@@ -155,7 +159,7 @@ fn interrupted(history: &Loaded) -> Option<Diagnostic> {
         }
     };
     Some(Diagnostic::note(format!(
-        "The last turn was interrupted {what}. Nothing is run again automatically; send \"continue\" to resume."
+        "{LAST_TURN_INTERRUPTED}{what}. Nothing is run again automatically; send \"continue\" to resume."
     )))
 }
 

@@ -242,11 +242,15 @@ impl Piece {
         )
     }
 
-    /// The same result with other words in it.
+    /// The same result, or the same text, with other words in it.
     pub(crate) fn replaced(&self, replacement: &str) -> Option<Self> {
         let block = ContentBlock::from_value(serde_json::from_slice(&self.raw).ok()?).ok()?;
-        let ContentBlock::ToolResult(mut result) = block else {
-            return None;
+        let mut result = match block {
+            ContentBlock::ToolResult(result) => result,
+            ContentBlock::Text(_) => {
+                return Self::new(self.kind.clone(), &ContentBlock::text(replacement));
+            }
+            _ => return None,
         };
         result.content = Some(Content::from(replacement));
         let mut kind = self.kind.clone();

@@ -30,6 +30,15 @@ pub struct ResultView {
     pub replaced: bool,
 }
 
+/// Where the words of a record are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TextPlace {
+    pub(super) group: usize,
+    /// Whether the model said them.
+    pub(super) is_said: bool,
+    pub(super) at: usize,
+}
+
 impl History {
     /// Every block that the model sees, with who said it, in order.
     pub fn blocks(&mut self) -> impl Iterator<Item = (Role, ContentBlock)> + use<> {
@@ -121,6 +130,51 @@ impl History {
             .then(|| lathe_protocol::content::joined_text(&blocks))
     }
 
+    /// The words of a result, or of the message whose record has this id.
+    pub(super) fn text_of(&self, id: &ToolUseId) -> Option<String> {
+        self.result_text(id).or_else(|| {
+            let place = self.text_place(id)?;
+            let group = self.groups.get(place.group)?;
+            let pieces = if place.is_said {
+                &group.assistant
+            } else {
+                &group.user
+            };
+            let raw = &pieces.get(place.at)?.raw;
+            match ContentBlock::from_value(serde_json::from_slice(raw).ok()?).ok()? {
+                ContentBlock::Text(text) => Some(text.text),
+                _ => None,
+            }
+        })
+    }
+
+    /// Where the words of a record are, if it has nothing else.
+    pub(super) fn text_place(&self, id: &ToolUseId) -> Option<TextPlace> {
+        let record: RecordId = id.as_str().parse().ok()?;
+        let index = self.marks.iter().rposition(|mark| mark.record == record)?;
+        let mark = self.marks.get(index)?;
+        let group = (mark.groups as usize).checked_sub(1)?;
+        let before = index
+            .checked_sub(1)
+            .and_then(|before| self.marks.get(before));
+        let before = before.filter(|before| before.groups == mark.groups);
+        let said = before.map_or(0, |before| before.assistant)..mark.assistant;
+        let came_in = before.map_or(0, |before| before.user)..mark.user;
+        let (is_said, at) = match (said.len(), came_in.len()) {
+            (1, 0) => (true, said.start as usize),
+            (0, 1) => (false, came_in.start as usize),
+            _ => return None,
+        };
+        let pieces = self.groups.get(group)?;
+        let pieces = if is_said {
+            &pieces.assistant
+        } else {
+            &pieces.user
+        };
+        let is_text = matches!(pieces.get(at)?.kind, PieceKind::Text | PieceKind::Attached);
+        is_text.then_some(TextPlace { group, is_said, at })
+    }
+
     /// Whether a result outlives a compaction.
     #[must_use]
     pub fn is_pinned(&self, id: &ToolUseId) -> bool {
@@ -132,7 +186,7 @@ impl History {
     pub fn pinned_texts(&self) -> Vec<String> {
         let texts = self.pinned.iter();
         texts
-            .filter_map(|(id, text)| self.result_text(id).or_else(|| text.clone()))
+            .filter_map(|(id, text)| self.text_of(id).or_else(|| text.clone()))
             .collect()
     }
 

@@ -193,7 +193,14 @@ fn an_interrupted_turn_is_recognised() {
     script.meta("a reminder");
     assert_eq!(found(&script), Interruption::AfterTools);
     script.says("m2", text("done"));
+    // Other programs don't write why an answer ended.
     assert_eq!(found(&script), Interruption::None);
+    script.fact(Fact::ModelChoice {
+        session_id: script.id(),
+        model: MODEL.to_owned(),
+        effort: None,
+    });
+    assert_eq!(found(&script), Interruption::DuringReply);
     script.prompt("[Request interrupted by user]");
     assert_eq!(found(&script), Interruption::None);
 }

@@ -2,15 +2,17 @@
 
 use crate::support::*;
 use lathe_protocol::content::{ContentBlock, ToolUseBlock};
+use lathe_protocol::ids::RecordId;
+use lathe_protocol::message::Message;
 use lathe_protocol::record::Fact;
 use lathe_session::cli::{self, Privacy};
-use lathe_session::contents::contents;
+use lathe_session::contents::{ItemKind, contents};
 use lathe_session::export::ExportFormat;
 use lathe_session::import::import;
 use lathe_session::insights::gather;
 use lathe_session::search::{Query, search};
 use lathe_session::tree::{go_to, said_on_the_way, tree};
-use lathe_session::{Scope, SessionPaths, SessionStore, load};
+use lathe_session::{Scope, SessionPaths, SessionStore, load, normalize};
 use std::path::{Path, PathBuf};
 
 struct Place {
@@ -121,7 +123,7 @@ fn going_to_a_branch_continues_there_and_loses_nothing() {
         row("two", 0, true),
     ];
     assert_eq!(current, wanted);
-    assert!(go_to(&path, lathe_protocol::ids::RecordId::random()).is_err());
+    assert!(go_to(&path, RecordId::random()).is_err());
 }
 
 #[test]
@@ -143,15 +145,77 @@ fn the_contents_of_the_window_show_what_was_decided_about_each_result() {
     });
     let place = Place::new();
     let items = contents(&load(&place.add(&script).transcript()).unwrap());
-    let [item] = items.as_slice() else {
+    let [prompt, item] = items.as_slice() else {
         panic!("{items:?}");
     };
+    assert_eq!(
+        (prompt.kind, prompt.about.as_str()),
+        (ItemKind::Prompt, "look")
+    );
     assert_eq!(
         (item.tool.as_str(), item.about.as_str()),
         ("Read", "/work/a.rs")
     );
     assert!(item.is_pinned && item.is_replaced() && item.tokens() == 1);
     assert_eq!(item.text.as_deref(), Some("long ".repeat(100).as_str()));
+}
+
+#[test]
+fn messages_are_replaced_brought_back_and_kept_over_compactions() {
+    let mut script = Script::new();
+    let prompt = script.prompt("a long prompt");
+    script.says("m1", text("a long answer"));
+    let answer = script.parent.unwrap();
+    script.prompt("and now?");
+    let fact = |script: &Script, record: RecordId, words: &str| Fact::Replacement {
+        tool_use_id: record.to_string().into(),
+        replacement: words.to_owned(),
+        session_id: script.id(),
+    };
+    for (record, words) in [
+        (prompt, "gone"),
+        (answer, "short"),
+        (prompt, "a long prompt"),
+    ] {
+        script.fact(fact(&script, record, words));
+    }
+    script.fact(Fact::Pinned {
+        tool_use_id: answer.to_string().into(),
+        pinned: true,
+        session_id: script.id(),
+    });
+    let place = Place::new();
+    let loaded = load(&place.add(&script).transcript()).unwrap();
+    let texts = |messages: Vec<Message>| -> Vec<String> {
+        messages
+            .iter()
+            .map(|message| message.content.text())
+            .collect()
+    };
+    // As it goes on, and as it is resumed.
+    let live = normalize(script.records.iter().map(|record| &**record), MODEL);
+    let resumed = normalize(loaded.chain().iter().map(|record| &**record), MODEL);
+    assert_eq!(texts(live), ["a long prompt", "short", "and now?"]);
+    assert_eq!(texts(resumed), ["a long prompt", "short", "and now?"]);
+    let items = contents(&loaded);
+    let kinds: Vec<(ItemKind, bool, bool)> = items
+        .iter()
+        .map(|item| (item.kind, item.is_replaced(), item.is_pinned))
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            (ItemKind::Prompt, false, false),
+            (ItemKind::Answer, true, true),
+            (ItemKind::Prompt, false, false),
+        ]
+    );
+    script.boundary();
+    let mut history = lathe_session::History::new(MODEL);
+    for record in &script.records {
+        history.push(record);
+    }
+    assert_eq!(history.pinned_texts(), ["short"]);
 }
 
 #[test]

@@ -224,6 +224,8 @@ pub struct Instructions {
     known_contents: HashMap<[u8; 32], PathBuf>,
     known_folders: HashSet<PathBuf>,
     waiting: Vec<Waiting>,
+    /// Texts that the model gets in the place of files, as the user decided for this session.
+    replaced: HashMap<PathBuf, String>,
 }
 
 /// An import that waits for the user's approval.
@@ -256,6 +258,7 @@ impl Instructions {
             known_contents: HashMap::new(),
             known_folders: HashSet::new(),
             waiting: Vec::new(),
+            replaced: HashMap::new(),
         };
         instructions.load_own(&places.managed, Scope::Managed);
         if !instructions.options.without_user {
@@ -277,7 +280,23 @@ impl Instructions {
     pub fn for_folder(&self, folder: &Path) -> Self {
         let mut places = self.places.clone();
         folder.clone_into(&mut places.environment.cwd);
-        Self::discover(&places, self.options.clone())
+        let mut instructions = Self::discover(&places, self.options.clone());
+        instructions.replaced.clone_from(&self.replaced);
+        instructions
+    }
+
+    /// Puts another text in the place of a file, or with `None` the file back.
+    pub fn replace(&mut self, path: &Path, text: Option<String>) {
+        match text {
+            Some(text) => self.replaced.insert(path.to_owned(), text),
+            None => self.replaced.remove(path),
+        };
+    }
+
+    /// The text that stands in the place of a file.
+    #[must_use]
+    pub fn replacement(&self, path: &Path) -> Option<&str> {
+        self.replaced.get(path).map(String::as_str)
     }
 
     /// The loaded files, in the order in which the model gets them.

@@ -38,12 +38,19 @@ impl ContextHandle<'_> {
             .collect()
     }
 
-    /// Puts another text in the place of a tool result, from the next request on.
+    /// The instruction files in the system prompt, as they are and as the user had them edited.
+    #[must_use]
+    pub fn files(self) -> Vec<surgery::FileInContext> {
+        surgery::files(self.shared)
+    }
+
+    /// Puts another text in the place of a tool result, of the message whose record has this id, or of an instruction
+    /// file ([`surgery::FILE_ID`] and its path), from the next request on.
     pub fn replace_result(self, id: ToolUseId, text: String) {
         surgery::replace(self.shared, id, text);
     }
 
-    /// Keeps a tool result over compactions, or no longer.
+    /// Keeps a tool result, or the message whose record has this id, over compactions, or no longer.
     pub fn pin_result(self, id: ToolUseId, pinned: bool) {
         surgery::pin(self.shared, id, pinned);
     }
