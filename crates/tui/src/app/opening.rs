@@ -8,7 +8,7 @@ use crate::app::{
 };
 use crate::commands::{diff, doctor, fewer_permission_prompts, mcp, plugin, resume, rewind, tasks};
 use crate::prompt::{completion, history};
-use lathe_engine::{OpenError, Opened, Restart};
+use lathe_engine::{LAST_TURN_INTERRUPTED, OpenError, Opened, Restart};
 use lathe_protocol::diagnostic::Severity;
 use lathe_protocol::event::NoticeLevel;
 use lathe_protocol::op::Op;
@@ -261,8 +261,11 @@ impl App {
         self.session.model = opened.session.model().current();
         crate::terminal::panic_guard::session(opened.session.session_id().to_string());
         self.engine.fallback = None;
+        let mut has_unfinished = false;
         if !std::mem::take(&mut self.engine.returned) {
-            self.with_look(|conversation, look| conversation.resume(records, look));
+            self.with_look(|conversation, look| {
+                has_unfinished = conversation.resume(records, look);
+            });
             if !records.is_empty() {
                 // A list with ids is no part of the transcript.
                 self.conversation.todos = opened.session.tasks().todos();
@@ -286,6 +289,12 @@ impl App {
         // Below what they are about.
         for remark in opened.remarks {
             match remark.severity {
+                // Its calls stand above, marked.
+                Severity::Note
+                    if has_unfinished && remark.text.starts_with(LAST_TURN_INTERRUPTED) =>
+                {
+                    self.remark("Nothing is run again automatically; send \"continue\" to resume.");
+                }
                 Severity::Note => self.remark(remark.to_string()),
                 Severity::Warning | Severity::Error => self.warn(remark.to_string()),
             }

@@ -24,7 +24,7 @@ pub(crate) fn run(app: &mut App) {
         Page::new(Purpose::Context, title, move |look| {
             context_lines(&usage, look)
         })
-        .with_key('e', "edit the results"),
+        .with_key('e', "edit"),
     );
 }
 

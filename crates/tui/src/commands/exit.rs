@@ -43,7 +43,7 @@ pub(crate) fn leave_picker(agents: &[String], commands: &[BackgroundCommand]) ->
         .collect();
     lines.extend(commands.iter().map(|command| {
         let remark = match command {
-            command if command.in_sandbox => ", in the sandbox, with which it ends",
+            command if command.in_sandbox => ", in the sandbox; it ends with Lathe",
             command if command.is_kept => ", kept",
             _ => "",
         };

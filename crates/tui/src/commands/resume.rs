@@ -126,8 +126,12 @@ impl SessionList {
                 .as_ref()
                 .map(|branch| format!("only branch {branch}")),
         );
+        let mut explained = vec![Line::styled(facts.join(" · "), theme.muted)];
+        if items.is_empty() {
+            explained.push(Line::plain("  No other sessions here."));
+        }
         let mut picker = Picker::new(Purpose::Resume, "Resume a session", items)
-            .explained(vec![Line::styled(facts.join(" · "), theme.muted)])
+            .explained(explained)
             .filterable()
             .with_key(
                 'a',

@@ -62,6 +62,9 @@ pub(crate) struct Picker {
     dial: Option<Dial>,
 }
 
+/// How many columns a detail needs at least: less than that says nothing.
+const LEAST_DETAIL: usize = 4;
+
 impl Picker {
     pub(crate) fn new(purpose: Purpose, title: impl Into<String>, items: Vec<Item>) -> Self {
         Self {
@@ -210,7 +213,11 @@ impl Picker {
         } else {
             "esc back"
         };
-        let mut hints = vec!["enter choose".to_owned(), back.to_owned()];
+        let enter = match self.purpose {
+            Purpose::Contents => "enter show",
+            _ => "enter choose",
+        };
+        let mut hints = vec![enter.to_owned(), back.to_owned()];
         if self.items.is_empty() {
             hints.remove(0);
         }
@@ -388,14 +395,18 @@ impl Layer for Picker {
             if !self.filterable && index < 9 && self.extra.is_empty() {
                 line.push(format!("{}. ", index + 1), theme.muted);
             }
-            let label = truncate(&clean(&item.label), look.columns.saturating_sub(6));
+            let label = truncate(
+                &clean(&item.label),
+                look.columns.saturating_sub(line.width()),
+            );
             let mut padding = label_width.saturating_sub(width(&label));
             line.push(label, if chosen { theme.selected } else { Style::PLAIN });
             if self.marked.as_deref() == Some(&item.value) {
                 line.push(" ✓", theme.success);
                 padding = padding.saturating_sub(2);
             }
-            if !item.detail.is_empty() {
+            let fits = line.width() + padding + 2 + LEAST_DETAIL <= look.columns;
+            if !item.detail.is_empty() && fits {
                 line.push(" ".repeat(padding + 2), Style::PLAIN);
                 line.push(one_line(&clean(&item.detail)), theme.muted);
             }

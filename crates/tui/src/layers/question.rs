@@ -329,6 +329,10 @@ impl QuestionDialog {
     }
 }
 
+/// The result that the model gets when a question is dismissed.
+pub(super) const DISMISSED: &str =
+    "The user doesn't want to answer this now. Stop and wait for their next message.";
+
 impl Layer for QuestionDialog {
     fn level(&self) -> Level {
         Level::Question
@@ -348,10 +352,7 @@ impl Layer for QuestionDialog {
                 self.at -= 1;
                 return Outcome::Stay;
             }
-            return deny_with(
-                "The user doesn't want to answer this now. Stop and wait for their next message.",
-                true,
-            );
+            return deny_with(DISMISSED, true);
         }
         let Some(asked) = self.asked.get_mut(self.at) else {
             return self.review_key(key);

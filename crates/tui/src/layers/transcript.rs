@@ -95,7 +95,7 @@ impl Transcript {
         }
         self.messages = conversation.cells.len();
         self.finished = self.lines.len();
-        let mut live = conversation.live(look);
+        let mut live = conversation.whole_live(look);
         for call in conversation.running() {
             live.extend(conversation.agent_lines(&call.id, look, self.fold));
         }

@@ -119,6 +119,10 @@ fn results() -> crate::commands::surgery::Contents {
     let item =
         |id: &str, tool: &str, about: &str, turn, bytes| lathe_session::contents::ContextItem {
             id: id.into(),
+            kind: match tool {
+                "Prompt" => lathe_session::contents::ItemKind::Prompt,
+                _ => lathe_session::contents::ItemKind::Result,
+            },
             tool: tool.to_owned(),
             about: about.to_owned(),
             turn,
@@ -131,11 +135,21 @@ fn results() -> crate::commands::surgery::Contents {
         item("t1", "Read", "src/parser.rs", 1, 48_000),
         item("t2", "Bash", "cargo test --workspace", 1, 20_000),
         item("t3", "Read", "src/lexer.rs", 2, 4_000),
+        item("m1", "Prompt", "fix the parser", 1, 400),
     ];
     items[1].replacement = Some("gone".to_owned());
     items[2].is_pinned = true;
+    let mut memory = item("memory:", "Memory", "/work/project/AGENTS.md", 0, 2_800);
+    memory.kind = lathe_session::contents::ItemKind::Memory;
+    items.push(memory);
+    let server = |name: &str, is_off, tokens| crate::commands::surgery::Server {
+        name: name.to_owned(),
+        is_off,
+        tokens,
+    };
     crate::commands::surgery::Contents {
         items,
+        servers: vec![server("github", false, 9_000), server("jira", true, 2_000)],
         edits: 1,
         used: 90_000,
         prices: Some((0.5, 6.25)),

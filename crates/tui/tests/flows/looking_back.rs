@@ -126,6 +126,16 @@ fn what_was_said_in_another_session_is_found_and_shown() {
     terminal.wait_for("another conversation");
 }
 
+/// Goes down to a row of a list.
+fn choose(terminal: &Terminal, row: &str) {
+    let is_chosen = |line: &str| line.starts_with("❯ ") && line.contains(row);
+    while !terminal.screen().lines().any(is_chosen) {
+        let before = terminal.screen();
+        terminal.send("\x1b[B");
+        terminal.wait("the next row", |screen| *screen != before);
+    }
+}
+
 #[test]
 fn results_are_dropped_from_the_context_and_brought_back() {
     let stage = Stage::replies([
@@ -137,14 +147,15 @@ fn results_are_dropped_from_the_context_and_brought_back() {
     let terminal = stage.open_sized(110, 36);
     turn(&terminal, "go", "ran it");
     terminal.say("/context ");
-    terminal.wait_for("e edit the results");
+    terminal.wait_for("e edit");
     terminal.send("e");
-    terminal.wait_for("❯ Bash printf");
+    terminal.wait_for("What fills the context");
+    choose(&terminal, "Bash printf");
     terminal.send("d");
     terminal.wait_for("1 edit with the next request");
     terminal.wait_for("dropped");
     terminal.send("\x1b\x1b[I");
-    terminal.wait_gone("Tool results in the context");
+    terminal.wait_gone("What fills the context");
     terminal.send("\x1b\x1b[I");
     terminal.wait_gone("Free space");
     turn(&terminal, "again", "without it");
@@ -162,18 +173,78 @@ fn results_are_dropped_from_the_context_and_brought_back() {
     );
     assert!(!without.contains("first-output"), "{without}");
     terminal.say("/context ");
-    terminal.wait_for("e edit the results");
+    terminal.wait_for("e edit");
     terminal.send("e");
-    terminal.wait_for("dropped");
+    terminal.wait_for("What fills the context");
+    choose(&terminal, "Bash printf");
     terminal.send("u");
     terminal.wait_for("1 edit with the next request");
     terminal.send("\x1b\x1b[I");
-    terminal.wait_gone("Tool results in the context");
+    terminal.wait_gone("What fills the context");
     terminal.send("\x1b\x1b[I");
     terminal.wait_gone("Free space");
     turn(&terminal, "and again", "with it");
     let with = sent("and again");
     assert!(with.contains("first-output"), "{with}");
+}
+
+#[test]
+fn messages_and_memory_are_dropped_condensed_and_brought_back() {
+    let stage = Stage::replies([
+        Reply::text("a long answer"),
+        Reply::text("without them"),
+        Reply::text("with a summary"),
+        Reply::text("with all of it"),
+    ]);
+    stage
+        .home
+        .write("AGENTS.md", "Use four spaces everywhere.\n");
+    let terminal = stage.open_sized(110, 40);
+    turn(&terminal, "the first prompt", "a long answer");
+    let sent = |prompt: &str| {
+        let requests = stage.server.message_requests();
+        let request = requests
+            .iter()
+            .find(|it| it.last_user_text().starts_with(prompt));
+        request.unwrap().to_json().to_string()
+    };
+    let edit = |row: &str, key: &str| {
+        terminal.say("/context ");
+        terminal.wait_for("e edit");
+        terminal.send("e");
+        terminal.wait_for("What fills the context");
+        choose(&terminal, row);
+        terminal.send(key);
+        terminal.wait_for("1 edit with the next request");
+        terminal.send("\x1b\x1b[I");
+        terminal.wait_gone("What fills the context");
+        terminal.send("\x1b\x1b[I");
+        terminal.wait_gone("Free space");
+    };
+    assert!(sent("the first prompt").contains("Use four spaces"));
+    edit("Memory ", "d");
+    turn(&terminal, "again", "without them");
+    let request = sent("again");
+    assert!(!request.contains("Use four spaces"), "{request}");
+    assert!(request.contains("The user removed this file"), "{request}");
+    edit("Answer a long", "d");
+    turn(&terminal, "and now", "with a summary");
+    let request = sent("and now");
+    assert!(!request.contains("a long answer"), "{request}");
+    assert!(
+        request.contains("The user removed this message"),
+        "{request}"
+    );
+    // What was decided is part of the session.
+    terminal.say("/exit");
+    terminal.wait_for("Resume with");
+    let terminal = stage.open_with(&["--continue"], 110, 40);
+    terminal.wait_for("● with a summary");
+    turn(&terminal, "and then", "with all of it");
+    let request = sent("and then");
+    for gone in ["Use four spaces", "a long answer"] {
+        assert!(!request.contains(gone), "{request}");
+    }
 }
 
 #[test]

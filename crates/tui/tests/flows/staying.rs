@@ -252,6 +252,23 @@ fn the_conversation_on_the_full_screen_follows_the_answer() {
 }
 
 #[test]
+fn the_full_screen_shows_and_searches_what_is_finished_of_an_answer_in_progress() {
+    let text = format!("The beginning.\n\nThen {}the end.", "more and ".repeat(30));
+    let stage = Stage::replies([Reply::text(text).gate(Position::MidBlock(0), "go")]);
+    let terminal = stage.open();
+    terminal.say("begin");
+    terminal.wait_for("Then more");
+    terminal.send("\x0f");
+    terminal.wait_for("q back");
+    terminal.wait_for("The beginning.");
+    terminal.send("/beginning\r");
+    terminal.wait_for("line 1 of 1 with 'beginning'");
+    stage.server.gate("go").release();
+    terminal.wait_for("the end.");
+    assert_eq!(terminal.screen().matches("The beginning.").count(), 1);
+}
+
+#[test]
 fn a_status_line_keeps_its_colours_its_lines_and_what_it_last_said() {
     let stage = Stage::replies([Reply::text("hello")]);
     let script =
@@ -366,13 +383,49 @@ fn a_resumed_conversation_shows_changes_and_unfinished_commands() {
     let terminal = stage.open_with(&["--continue"], 80, 30);
     terminal.wait_for("1 + one");
     terminal.wait_for("Write a.txt +2 −0");
-    terminal.wait_for("The last turn was interrupted while this was running: Bash touch began");
-    // Said once, and below what it is about.
+    terminal.wait_for("send \"continue\" to resume");
+    // Said once, at the command.
     let shown = rows(&terminal);
-    let said: Vec<usize> = (0..shown.len())
-        .filter(|row| shown[*row].contains("interrupted"))
-        .collect();
-    assert_eq!(said.len(), 1, "{shown:?}");
-    let call = shown.iter().position(|row| row.contains("Bash touch"));
-    assert!(call.unwrap() < said[0], "{shown:?}");
+    let found = |words: &str| shown.iter().filter(|row| row.contains(words)).count();
+    assert_eq!(found("Lathe exited before this finished"), 1, "{shown:?}");
+    assert_eq!(found("touch began"), 1, "{shown:?}");
+    assert_eq!(found("interrupted"), 0, "{shown:?}");
+}
+
+#[test]
+fn an_answer_that_was_cut_off_is_said_to_be_so() {
+    for (position, said) in [
+        (
+            Position::AfterBlock(0),
+            "interrupted while the model was answering",
+        ),
+        (
+            Position::MidBlock(0),
+            "interrupted before an answer was complete",
+        ),
+    ] {
+        let half = Reply::text("The first half.").delta_characters(9);
+        let stage = Stage::replies([half.gate(position.clone(), "never")]);
+        let terminal = stage.open();
+        terminal.say("go");
+        terminal.wait_for("● The first");
+        if position == Position::AfterBlock(0) {
+            // A block is kept back for a moment before it is written.
+            let home = &stage.home;
+            terminal.wait("the answer in the transcript", |_| {
+                let projects = std::fs::read_dir(home.config().join("projects"));
+                let files = projects.into_iter().flatten().flatten();
+                let files = files.flat_map(|it| std::fs::read_dir(it.path()).into_iter().flatten());
+                files.flatten().any(|file| {
+                    std::fs::read_to_string(file.path())
+                        .is_ok_and(|text| text.contains("The first half."))
+                })
+            });
+        }
+        // Killed, as a closed window does it.
+        drop(terminal);
+        let terminal = stage.open_with(&["--continue"], 80, 24);
+        terminal.wait_for("❯ go");
+        terminal.wait_for(said);
+    }
 }

@@ -231,8 +231,8 @@ impl Conversation {
         }
     }
 
-    /// Calls of which no result was recorded: the program ended before.
-    pub(super) fn unfinished(&mut self, look: Look<'_>) {
+    /// Calls of which no result was recorded: the program ended before. Says whether there are any.
+    pub(super) fn unfinished(&mut self, look: Look<'_>) -> bool {
         let mut open: Vec<(ToolUseId, Asked)> = self
             .inputs
             .iter()
@@ -240,6 +240,7 @@ impl Conversation {
             .map(|(id, asked)| (id.clone(), asked.clone()))
             .collect();
         open.sort_by(|(a, first), (b, second)| (first.at, a).cmp(&(second.at, b)));
+        let found = !open.is_empty();
         for (id, asked) in open {
             self.shown.insert(id.clone());
             self.push(
@@ -257,5 +258,6 @@ impl Conversation {
                 look,
             );
         }
+        found
     }
 }

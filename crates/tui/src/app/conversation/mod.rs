@@ -545,6 +545,35 @@ impl Conversation {
 
     /// The live part: the unfinished end of the answer and the calls that run.
     pub(crate) fn live(&self, look: Look<'_>) -> Vec<Line> {
+        let Writing::Text {
+            markdown, begun, ..
+        } = &self.writing
+        else {
+            return self.live_with(Vec::new(), look);
+        };
+        let inner = Look {
+            columns: look.columns.saturating_sub(2),
+            ..look
+        };
+        let lines = markdown.tail(inner).into_iter().enumerate();
+        let answer =
+            lines.map(|(index, line)| cell::bullet(line, look.theme.accent, !begun && index == 0));
+        self.live_with(answer.collect(), look)
+    }
+
+    /// The live part with all of the answer, also what is finished of it.
+    pub(crate) fn whole_live(&self, look: Look<'_>) -> Vec<Line> {
+        let answer = match &self.writing {
+            Writing::Text { text, .. } if !text.trim().is_empty() => {
+                let answer = Cell::Assistant(text.clone());
+                cell::lines(&answer, look, self.fold, &self.cwd)
+            }
+            _ => Vec::new(),
+        };
+        self.live_with(answer, look)
+    }
+
+    fn live_with(&self, answer: Vec<Line>, look: Look<'_>) -> Vec<Line> {
         let mut out = Vec::new();
         if !self.run.is_empty() {
             out.extend(cell::lines(
@@ -554,23 +583,7 @@ impl Conversation {
                 &self.cwd,
             ));
         }
-        if let Writing::Text {
-            markdown, begun, ..
-        } = &self.writing
-        {
-            let inner = Look {
-                columns: look.columns.saturating_sub(2),
-                ..look
-            };
-            for (index, line) in markdown.tail(inner).into_iter().enumerate() {
-                let line = if begun | (index > 0) {
-                    cell::bullet(line, look.theme.accent, false)
-                } else {
-                    cell::bullet(line, look.theme.accent, true)
-                };
-                out.push(line);
-            }
-        }
+        out.extend(answer);
         for call in &self.calls {
             out.push(crate::render::text::truncate_line(
                 &cell::call_head(call, look, &self.cwd),

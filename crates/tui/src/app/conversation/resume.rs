@@ -31,19 +31,20 @@ fn duration_of(record: &MessageRecord) -> Option<(Duration, u64)> {
 
 impl Conversation {
     /// Takes up a conversation that was held before and prints its end, below whatever was said since
-    /// and is not on the screen yet.
-    pub(crate) fn resume(&mut self, records: &[MessageRecord], look: Look<'_>) {
+    /// and is not on the screen yet. Says whether it shows calls that never ended.
+    pub(crate) fn resume(&mut self, records: &[MessageRecord], look: Look<'_>) -> bool {
         // In a conversation of its own: what is going on here, and what is about to be printed, stays.
         let mut earlier = Self::new(&self.cwd);
-        earlier.load(records, look);
+        let has_unfinished = earlier.load(records, look);
         let newer = std::mem::replace(&mut self.cells, earlier.cells);
         self.todos = earlier.todos;
         self.reprint(look);
         self.cells.extend(newer);
+        has_unfinished
     }
 
     /// Reads records. Nothing is printed.
-    fn load(&mut self, records: &[MessageRecord], look: Look<'_>) {
+    fn load(&mut self, records: &[MessageRecord], look: Look<'_>) -> bool {
         self.quiet = true;
         for record in records {
             if record.is_compact_boundary() {
@@ -68,7 +69,7 @@ impl Conversation {
             }
         }
         self.end_turn(look);
-        self.unfinished(look);
+        self.unfinished(look)
     }
 
     /// Prints the end of the conversation for a screen that shows nothing of it: the last cells, and what was written

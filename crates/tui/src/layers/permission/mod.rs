@@ -686,6 +686,12 @@ pub(crate) fn refusal(told: &str) -> Option<String> {
     if told == super::plan::NOT_YET {
         return Some("You did not accept the plan yet.".to_owned());
     }
+    if told == super::question::DISMISSED {
+        return Some("You chose not to answer.".to_owned());
+    }
+    if let Some(reviewed) = told.strip_prefix("I rejected ") {
+        return Some(format!("You rejected {reviewed}"));
+    }
     told.strip_prefix(NO_BECAUSE)
         .map(|words| format!("You said no: {words}"))
         .or_else(|| lathe_tools::plan_mode::refusal_words(told))
