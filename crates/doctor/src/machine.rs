@@ -8,6 +8,8 @@ use lathe_session::SessionStore;
 use lathe_session::store::Scope;
 use lathe_settings::environment::Declaration;
 use lathe_settings::{Environment, Variable};
+use lathe_update::Kind;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -68,8 +70,11 @@ pub(crate) fn installation(installation: &Installation<'_>, report: &mut Report<
 fn on_path(installation: &Installation<'_>, program: &Path, report: &mut Report<'_>) {
     let found = program_of("lathe", &installation.environment);
     let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+    let kind = Kind::of(&real(program), &installation.environment);
+    let of_node = matches!(kind, Kind::NpmGlobal(_) | Kind::NpmLocal);
     match found {
-        Some(found) if real(&found) == real(program) => {
+        // A package of npm has a launcher, which is a script.
+        Some(found) if real(&found) == real(program) || of_node && is_script(&found) => {
             report.fine(format!(
                 "`lathe` on the PATH is this one ({})",
                 found.display()
@@ -79,11 +84,26 @@ fn on_path(installation: &Installation<'_>, program: &Path, report: &mut Report<
             format!("`lathe` on the PATH is another one: {}", found.display()),
             format!("put {} before it, or remove it", parent(program)),
         ),
+        None if kind == Kind::NpmLocal => {
+            report.fine("`lathe` is a package of this project: `npx lathe` starts it");
+        }
+        None if of_node => report.note(
+            "`lathe` is not on the PATH",
+            "add the folder of npm's programs to it: `bin` below what `npm prefix -g` prints",
+        ),
         None => report.note(
             "`lathe` is not on the PATH",
             format!("add {} to it", parent(program)),
         ),
     }
+}
+
+/// Whether a program is a text that another program runs.
+fn is_script(program: &Path) -> bool {
+    let mut first = [0; 2];
+    std::fs::File::open(program)
+        .and_then(|mut file| file.read_exact(&mut first))
+        .is_ok_and(|()| &first == b"#!")
 }
 
 /// The file that a command would start, if there is one.

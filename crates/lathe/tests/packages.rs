@@ -224,6 +224,18 @@ fn the_npm_package_brings_the_program_of_the_platform_and_runs_no_script() {
     assert_eq!(fields.get("scripts"), None, "{fields}");
     let program = prefix.join("bin/lathe");
     works(&program, "npm-global");
+    // The launcher on the PATH is not taken for another installation.
+    let doctor = |path: &str| {
+        let mut command = Command::new(&program);
+        home.dress(&mut command);
+        let output = command.env("PATH", path).args(["doctor", "--no-connect"]);
+        String::from_utf8(output.output().unwrap().stdout).unwrap()
+    };
+    let bin = prefix.join("bin");
+    let said = doctor(&format!("{}:{SYSTEM_PATH}", bin.display()));
+    let fine = format!("`lathe` on the PATH is this one ({}/lathe)", bin.display());
+    assert!(said.contains(&fine), "{said}");
+    assert!(doctor(SYSTEM_PATH).contains("`npm prefix -g`"));
     // The exit code is passed on.
     let mut wrong = Command::new(&program);
     home.dress(&mut wrong);
@@ -344,7 +356,7 @@ fn a_release_that_is_signed_by_the_script_installs() {
     home.dress(&mut update);
     let said = String::from_utf8(run(update.arg("update")).stdout).unwrap();
     assert!(
-        said.contains("native installation") && said.contains("in use already"),
+        said.contains("native installation") && said.contains("already in use"),
         "{said}"
     );
 }

@@ -106,6 +106,8 @@ pub enum Validation {
     /// kept in [`RecordedRequest::body`], and no prompt cache is kept, so that the server stays out
     /// of a benchmark's way.
     Light,
+    /// Nothing: for other programs, which send more than is modelled here. Otherwise as [`Validation::Light`].
+    Off,
 }
 
 /// A condition on a request. All fields that are given must hold.

@@ -497,6 +497,16 @@ fn light_validation_looks_at_the_outline_only() {
 }
 
 #[test]
+fn without_validation_another_program_may_send_what_is_not_known() {
+    let scenario = Scenario::new().validation(Validation::Off);
+    let server = serve(scenario.responder(|request| Reply::text(request.last_user_text())));
+    let request = with(json!({"max_tokens": 0, "some_field_of_tomorrow": true}));
+    let reply = post(&server.base_url(), &request);
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    assert_eq!(server.problems(), Vec::<String>::new());
+}
+
+#[test]
 fn the_same_history_is_checked_in_depth_only_once_and_still_whole() {
     // A bad message must be found however often the rest of the conversation has been seen.
     let server = serve(Scenario::new().responder(|_| Reply::text("ok")));
