@@ -329,12 +329,27 @@ fn lock(file: &File, path: &Path) -> Result<(), SessionError> {
     }
 }
 
-/// Whether the process that took the lock has ended. In a process namespace, as in a container, Linux no longer lists
-/// the lock of one that has.
+/// Whether the process that took the lock has ended, or is ending: one that was killed closes its files one by one, and
+/// on a busy machine not at once. In a process namespace, as in a container, Linux no longer lists the lock of one that has
+/// ended.
 fn is_owner_gone(file: &File) -> bool {
     lock_owner(file).map_or(cfg!(target_os = "linux"), |pid| {
-        !Path::new("/proc").join(pid.to_string()).exists()
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
+        stat.map_or(true, |stat| is_ending(&stat))
     })
+}
+
+/// Whether a line of `/proc/PID/stat` is that of a process that ends: `4711 (name) Z 1 …`, or with the flag for it.
+fn is_ending(stat: &str) -> bool {
+    /// `PF_EXITING` of Linux.
+    const EXITING: u64 = 4;
+    let Some((_, rest)) = stat.rsplit_once(") ") else {
+        return false;
+    };
+    let mut fields = rest.split(' ');
+    let state = fields.next();
+    let flags = fields.nth(5).and_then(|flags| flags.parse::<u64>().ok());
+    matches!(state, Some("Z" | "X")) || flags.is_some_and(|flags| flags & EXITING != 0)
 }
 
 /// The process that took a lock on a file, as Linux lists it.
@@ -365,5 +380,34 @@ pub(super) fn holder(path: &Path) -> io::Result<Option<Option<u32>>> {
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => Ok(Some(lock_owner(&file))),
         Ok(()) | Err(TryLockError::Error(_)) => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_ends_is_told_from_one_that_runs() {
+        for (name, stat, ends) in [
+            ("running", "7 (a) S 1 7 7 0 -1 4194304 103 0", false),
+            ("exiting", "7 (a) R 1 7 7 0 -1 4194308 103 0", true),
+            ("a zombie", "7 (a) Z 1 7 7 0 -1 4228100 103 0", true),
+            ("an odd name", "7 (a) Z 1 (b) S 1 7 7 0 -1 64 1 0", false),
+            ("cut off", "7 (a) S 1", false),
+            ("nothing", "", false),
+        ] {
+            assert_eq!(is_ending(stat), ends, "{name}");
+        }
+        // A child that has ended and that nobody has waited for.
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let stat = format!("/proc/{}/stat", child.id());
+        while cfg!(target_os = "linux") && !is_ending(&fs::read_to_string(&stat).unwrap()) {
+            std::thread::yield_now();
+        }
+        child.wait().unwrap();
+        assert!(!is_ending(
+            &fs::read_to_string("/proc/self/stat").unwrap_or_default()
+        ));
     }
 }
