@@ -68,7 +68,7 @@ fn links_sockets_and_ssh_all_open_the_terminal() {
             std::fs::create_dir_all(ssh.parent().unwrap()).unwrap();
             let lathe = binary::lathe();
             let script = format!(
-                "#!/bin/sh\nshift 3\nexec env -i HOME=\"$HOME\" PATH=\"$PATH\" LATHE_CONFIG_DIR=\"$LATHE_CONFIG_DIR\" {} \"$@\"\n",
+                "#!/bin/sh\nshift 5\nexec env -i HOME=\"$HOME\" PATH=\"$PATH\" LATHE_CONFIG_DIR=\"$LATHE_CONFIG_DIR\" {} \"$@\"\n",
                 lathe.display()
             );
             std::fs::write(&ssh, script).unwrap();
@@ -123,7 +123,92 @@ fn links_sockets_and_ssh_all_open_the_terminal() {
     let _ = stage.home.run(["stop", &id], "");
 }
 
-/// Three people and a hook answer at the same moment: one of them is heard, and all others see who.
+/// An editor that has a session of another process open.
+struct Editor {
+    program: Running,
+    asked: usize,
+}
+
+impl Editor {
+    fn open(stage: &Stage, session: &str) -> Self {
+        let mut program = stage.home.spawn(["acp"]);
+        let folder = stage.home.project();
+        for message in [
+            json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1, "clientCapabilities": {}}}),
+            json!({"jsonrpc": "2.0", "id": 2, "method": "session/load",
+                "params": {"sessionId": session, "cwd": folder, "mcpServers": []}}),
+        ] {
+            program.write(format!("{message}\n").as_bytes());
+        }
+        Self { program, asked: 0 }
+    }
+
+    /// Waits for the next permission question; gives the answer that allows the call once.
+    fn question(&mut self) -> String {
+        let mut found = None;
+        wait("the editor's question", || {
+            let said = self.program.stdout_so_far();
+            let complete = said.rfind('\n').map_or("", |end| &said[..end]);
+            let frames = complete
+                .lines()
+                .map(|line| serde_json::from_str::<Value>(line).unwrap());
+            let mut asked = frames.filter(|frame| frame["method"] == "session/request_permission");
+            found = asked.nth(self.asked);
+            found.is_some()
+        });
+        self.asked += 1;
+        let frame = found.unwrap();
+        let options = frame["params"]["options"].as_array().unwrap();
+        let once = options.iter().find(|option| option["kind"] == "allow_once");
+        let outcome = json!({"outcome": "selected", "optionId": once.unwrap()["optionId"]});
+        format!(
+            "{}\n",
+            json!({"jsonrpc": "2.0", "id": frame["id"], "result": {"outcome": outcome}})
+        )
+    }
+}
+
+/// A program that drives the session over the wire, and its answer to a question.
+struct Driver {
+    program: Running,
+    operation: String,
+}
+
+impl Driver {
+    const OPERATION: &str = "6f1c1d5e-0d6e-4c1c-9a3f-1a2b3c4d5e";
+
+    fn open(stage: &Stage, id: &str, question: &str, round: usize) -> Self {
+        let mut program = stage.home.spawn(["attach", "--stdio", id]);
+        program.write(b"{\"hello\":{\"v\":1,\"client\":\"sdk host\",\"kind\":\"sdk\"}}\n");
+        program.wait_for_stdout("\"snapshot\"");
+        let reply = json!({"type": "permission_reply", "request_id": question, "reply": {"behavior": "allow"}});
+        let operation = json!({"id": format!("{}{round:02}", Self::OPERATION), "op": reply});
+        Self {
+            program,
+            operation: format!("{operation}\n"),
+        }
+    }
+
+    /// The frame that answers its answer.
+    fn answered(&self) -> Value {
+        let mut found = None;
+        wait("the answer to the driver", || {
+            let said = self.program.stdout_so_far();
+            let complete = said.rfind('\n').map_or("", |end| &said[..end]);
+            let frames = complete
+                .lines()
+                .map(|line| serde_json::from_str::<Value>(line).unwrap());
+            let mut answers =
+                frames.filter(|frame| !frame["ack"].is_null() || !frame["nak"].is_null());
+            found = answers.next();
+            found.is_some()
+        });
+        found.unwrap()
+    }
+}
+
+/// A terminal, a page, a phone, an editor, a program on the wire and a hook answer at the same moment: one of them is heard, once,
+/// and all others see who.
 #[test]
 fn an_approval_is_answered_once_wherever_the_answers_come_from() {
     const ROUNDS: usize = 3;
@@ -143,6 +228,7 @@ fn an_approval_is_answered_once_wherever_the_answers_come_from() {
     let token = stage.token("phone", "approve");
     let id = stage.background(&["begin"]);
     let terminal = stage.home.terminal(["attach", &id], 100, 30);
+    let mut editor = Editor::open(&stage, &stage.host().session_id.to_string());
     for round in 0..ROUNDS {
         let host = stage.wait_state(HostState::NeedsYou);
         let (laptop, snapshot) = runtime().block_on(stage.connect("laptop"));
@@ -152,7 +238,9 @@ fn an_approval_is_answered_once_wherever_the_answers_come_from() {
             .unwrap()
             .to_owned();
         let path = format!("/v1/sessions/{}/questions/{question}", host.session_id);
-        let together = Arc::new(Barrier::new(4));
+        let allowed = editor.question();
+        let mut driver = Driver::open(&stage, &id, &question, round);
+        let together = Arc::new(Barrier::new(6));
         let by_phone = {
             let (server, token) = (server.clone(), token.clone());
             let together = Arc::clone(&together);
@@ -185,6 +273,16 @@ fn an_approval_is_answered_once_wherever_the_answers_come_from() {
                     answered(&mut client, &question).await
                 })
             });
+            let (here, editing) = (Arc::clone(&together), &mut editor.program);
+            scope.spawn(move || {
+                here.wait();
+                editing.write(allowed.as_bytes());
+            });
+            let (here, driving) = (Arc::clone(&together), &mut driver);
+            scope.spawn(move || {
+                here.wait();
+                driving.program.write(driving.operation.as_bytes());
+            });
             together.wait();
             terminal.send("\r");
             asking.join().unwrap()
@@ -197,6 +295,11 @@ fn an_approval_is_answered_once_wherever_the_answers_come_from() {
             200 => assert_eq!(winner, "phone", "round {round}"),
             409 => assert_eq!(body["by"], winner.as_str(), "round {round}: {body}"),
             _ => panic!("round {round}: {status} {body}"),
+        }
+        let answer = driver.answered();
+        match winner.as_str() {
+            "sdk host" => assert!(!answer["ack"].is_null(), "round {round}: {answer}"),
+            _ => assert_eq!(answer["by"], winner.as_str(), "round {round}: {answer}"),
         }
         wait("the call", || {
             let runs = std::fs::read_to_string(project.join("runs")).unwrap_or_default();
@@ -323,6 +426,9 @@ fn a_command_of_a_session_gets_no_token_and_no_answer() {
         assert_eq!(output.code(), Some(0), "{arguments:?}: {output:?}");
         assert!(!output.stdout.contains(&token), "{arguments:?}");
     }
+    let session = session.to_string();
+    let exported = stage.home.run(["sessions", "export", &session], "").stdout;
+    assert!(exported.contains("tried it") && !exported.contains(&token));
     let log = std::fs::read_to_string(stage.home.root().join("log")).unwrap();
     assert!(!log.is_empty() && !log.contains(&token));
     for process in processes::of_home(&stage.home) {

@@ -1,9 +1,9 @@
 //! Kills of the session's process, of the server and of clients at random points: what every client sees in the end is what the
 //! transcript has, once each, and every prompt that was sent is there once. `LATHE_KILLS` says how many rounds there are.
 
-use super::{Stage, runtime, wait};
+use super::{ALLOWED, Stage, runtime, wait};
 use lathe_scripted::Reply;
-use lathe_testkit::{HANG_LIMIT, Running, transcript};
+use lathe_testkit::{HANG_LIMIT, Running, TestHome, processes, transcript};
 use lathe_wire::{ClientKind, Cursor, Follower, Hello, HostState, OpId, Update};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -11,6 +11,9 @@ use serde_json::{Value, json};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
+
+/// Takes a moment, and is found among the processes.
+const COMMAND: &str = "exec sleep 0.0123";
 
 /// The view of a client: the ids of messages, once each and in order.
 #[derive(Debug, Default)]
@@ -146,10 +149,27 @@ struct Town {
 }
 
 impl Town {
-    fn new(rounds: usize) -> Self {
-        let replies = (0..rounds * 4 + 8).map(|number| Reply::text(format!("answer {number}")));
-        let stage = Stage::new(replies);
-        stage.background(&["prompt-start"]);
+    /// A session whose turns run a command, which a kill may hit too.
+    fn new() -> Self {
+        let respond = |request: &lathe_scripted::RecordedRequest| {
+            if request.last_results().is_empty() {
+                Reply::tool_use("Bash", json!({"command": COMMAND}))
+            } else {
+                Reply::text("answered")
+            }
+        };
+        let scenario = lathe_scripted::Scenario::new().responder(respond);
+        let server = lathe_scripted::BlockingServer::start(scenario).unwrap();
+        let home = TestHome::with_server(&server)
+            .variable("TERM", "xterm-256color")
+            .variable("LATHE_PROMPT_SUGGESTIONS", "0")
+            .variable("LATHE_SESSION_TITLES", "0")
+            .variable("LATHE_MEMORY_EXTRACTION", "off");
+        let stage = Stage {
+            home,
+            _server: server,
+        };
+        stage.background(&["prompt-start", ALLOWED[0], ALLOWED[1]]);
         let session = stage.wait_state(HostState::Idle).session_id.to_string();
         let (serving, server) = stage.serve("0", &[]);
         let token = stage.token("phone", "prompt");
@@ -194,7 +214,13 @@ impl Town {
             let hosts = self.stage.folder().hosts().unwrap();
             hosts.first().map(|host| host.pid) != Some(pid)
         });
-        self.stage.background(&["--resume", &self.session]);
+        wait("the end of its commands", || {
+            let left = processes::of_home(&self.stage.home);
+            left.iter()
+                .all(|process| !process.command.contains("sleep 0.0123"))
+        });
+        let words = ["--resume", &self.session, ALLOWED[0], ALLOWED[1]];
+        self.stage.background(&words);
     }
 }
 
@@ -203,7 +229,7 @@ fn kills_lose_no_event_and_no_prompt_and_double_none() {
     let rounds: usize = std::env::var("LATHE_KILLS").map_or(4, |text| text.parse().unwrap());
     let seed = std::env::var("LATHE_KILLS_SEED").map_or(11, |text| text.parse().unwrap());
     let mut random = fastrand::Rng::with_seed(seed);
-    let mut town = Town::new(rounds);
+    let mut town = Town::new();
     let (mut near, mut far) = (View::default(), View::default());
     let mut expected = vec!["prompt-start".to_owned()];
     for round in 0..rounds {
@@ -243,7 +269,7 @@ fn kills_lose_no_event_and_no_prompt_and_double_none() {
         });
     }
     // Every client comes to show what the transcript has: in a long one at least the messages among the last 200 records,
-    // where a prompt and its answer have one other record with them.
+    // where the four messages of a turn have other records with them.
     let shows_all = |view: &View| {
         let shown = town.messages();
         let from = shown.len().saturating_sub(view.messages.len());

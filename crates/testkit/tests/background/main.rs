@@ -225,6 +225,16 @@ fn a_closed_terminal_leaves_a_running_turn_in_the_background() {
     terminal.signal(Signal::SIGHUP);
     assert_eq!(terminal.ended().code(), Some(0));
     wait("background", || stage.host().background);
+    // The next start says where it is, once.
+    let id = stage.host().id;
+    let named = format!("lathe attach {id}");
+    for times in [1, 0] {
+        let mut next = stage.home.terminal([] as [&str; 0], 200, 30);
+        next.wait_for("❯");
+        next.say("/exit");
+        next.ended();
+        assert_eq!(next.everything().matches(&named).count(), times);
+    }
     stage.home.write("gate", "");
     let host = stage.wait_activity("the work is done");
     stage.stop(host.id.as_str());
@@ -357,6 +367,9 @@ fn a_session_that_was_killed_is_shown_as_failed_and_can_be_attached_again() {
     assert_eq!(past[0]["failed"], true, "{past}");
     let left = std::fs::read_dir(stage.folder().path()).unwrap().count();
     assert_eq!(left, 0, "what it left was removed");
+    wait("the end of its command", || {
+        processes::of_home(&stage.home).is_empty()
+    });
     let mut terminal = stage.home.terminal(["attach", &id], 100, 30);
     terminal.wait_for("one");
     terminal.say("two");
@@ -382,6 +395,51 @@ fn without_a_prompt_or_a_key_nothing_starts_in_the_background() {
     processes::assert_none_left(&home);
     let output = stage.home.run(["attach", "nothing"], "");
     assert_ne!(output.code(), Some(0));
+}
+
+/// Without an id the only session is meant; one that ended is resumed for a program on the wire too.
+#[test]
+fn attach_finds_the_only_session_and_resumes_one_that_ended() {
+    let stage = Stage::new([Reply::text("first answer"), Reply::text("second answer")]);
+    let none = stage.home.run(["attach", "--stdio"], "");
+    assert!(none.stderr.contains("no session runs"), "{none:?}");
+    let id = stage.background(&["one"]);
+    stage.wait_activity("first answer");
+    let hello = "{\"hello\":{\"v\":1,\"client\":\"script\",\"kind\":\"cli\"}}\n";
+    let shown = stage.home.run(["attach", "--stdio"], hello);
+    assert!(shown.stdout.contains("first answer"), "{shown:?}");
+    stage.stop(&id);
+    let shown = stage.home.run(["attach", "--stdio", &id], hello);
+    assert!(shown.stdout.contains("first answer"), "{shown:?}");
+    assert_eq!(stage.host().id.as_str(), id);
+    let other = stage.background(&["two"]);
+    let several = stage.home.run(["attach", "--stdio"], hello);
+    assert!(several.stderr.contains("2 sessions run"), "{several:?}");
+    assert_eq!(stage.home.run(["stop", &id, &other], "").code(), Some(0));
+}
+
+/// The reason is in the words of ssh, which has nothing to ask on.
+#[test]
+fn attach_says_why_another_machine_is_not_reached() {
+    let stage = Stage::with([], |home| {
+        let ssh = home.root().join("bin/ssh");
+        std::fs::create_dir_all(ssh.parent().unwrap()).unwrap();
+        let script =
+            "#!/bin/sh\necho \"$@\" >&2\necho 'Permission denied (publickey)' >&2\nexit 255\n";
+        std::fs::write(&ssh, script).unwrap();
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::set_permissions(&ssh, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let path = std::env::var("PATH").unwrap();
+        home.variable(
+            "PATH",
+            format!("{}:{path}", ssh.parent().unwrap().display()),
+        )
+    });
+    let mut terminal = stage.home.terminal(["attach", "ssh://box/3f2a"], 150, 30);
+    terminal.wait_for("Permission denied (publickey)");
+    terminal.wait_for("`ssh box lathe ps` must work");
+    assert_eq!(terminal.ended().code(), Some(1));
+    assert!(terminal.everything().contains("BatchMode=yes"));
 }
 
 /// A process that `init` starts, or that enters a process namespace, is in a session without an id that it could see.
@@ -676,7 +734,7 @@ fn sessions_write_to_each_other_once_the_user_agrees() {
         client.request(order(&deaf)).await.unwrap();
     });
     wait("the refusal", || {
-        logs(&writer).contains("takes no messages")
+        logs(&writer).contains("accepts no messages")
     });
     wait("its own turn", || {
         info(&deaf).unwrap().state == HostState::Idle
