@@ -1,4 +1,4 @@
-//! What a transcript and a conversation cost by themselves: writing records, reading them back, and assembling the next request
+//! The cost of a transcript and a conversation by themselves: writing records, reading them back, and assembling the next request
 //! of a conversation of so many messages, which must not depend on their number.
 #![allow(clippy::unwrap_used, reason = "a bench fails by panicking")]
 

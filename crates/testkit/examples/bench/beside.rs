@@ -1,4 +1,4 @@
-//! What runs beside sessions: the page of `lathe serve`, and jobs on the queue of this machine.
+//! The cost of what runs beside sessions: the page of `lathe serve`, and jobs on the queue of this machine.
 
 use super::{median, megabytes, milliseconds, processor_time, row};
 use lathe_scripted::{BlockingServer, Reply, Scenario, Validation};

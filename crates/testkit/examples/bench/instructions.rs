@@ -257,7 +257,7 @@ fn run(arguments: &[&str], replies: Vec<Reply>) -> Counted {
     read(&home, &report)
 }
 
-/// What cachegrind wrote about a run. A process that was forked writes a profile too: the longest is that of the program.
+/// The counts that cachegrind wrote about a run. A process that was forked writes a profile too: the longest is that of the program.
 fn read(home: &TestHome, report: &Path) -> Counted {
     let files = std::fs::read_dir(home.root()).unwrap().flatten();
     let files = files.filter(|file| file.file_name().to_string_lossy().starts_with(PROFILE));
