@@ -99,28 +99,70 @@ pub fn sanitize_value(value: &mut Value, home: Option<&Path>) {
     }
 }
 
-/// A session for an export that leaves the machine.
+/// The folder of a project under another name: as a path, and in the names that are made from it.
+struct Project(Vec<(String, &'static str)>);
+
+impl Project {
+    fn new(folder: Option<&Path>, home: Option<&Path>) -> Self {
+        let folder = folder.filter(|folder| folder.components().count() > 1);
+        let Some(folder) = folder.filter(|folder| Some(*folder) != home) else {
+            return Self(Vec::new());
+        };
+        let path = folder.to_string_lossy().into_owned();
+        let name = crate::paths::project_key(folder);
+        Self(vec![(path, "/project"), (name, "-project")])
+    }
+
+    fn hide(&self, text: &str) -> String {
+        let mut text = text.to_owned();
+        for (known, shown) in &self.0 {
+            text = text.replace(known, shown);
+        }
+        text
+    }
+
+    fn hide_in(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => *text = self.hide(text),
+            Value::Array(items) => items.iter_mut().for_each(|item| self.hide_in(item)),
+            Value::Object(fields) => {
+                let renamed = std::mem::take(fields).into_iter();
+                *fields = renamed
+                    .map(|(name, value)| (self.hide(&name), value))
+                    .collect();
+                fields.values_mut().for_each(|value| self.hide_in(value));
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+}
+
+/// A session for an export that leaves the machine. Its folder is `/project` there.
 #[must_use]
 pub fn sanitized(
     info: &SessionInfo,
     loaded: &Loaded,
     home: Option<&Path>,
 ) -> (SessionInfo, Loaded) {
+    let project = Project::new(info.cwd.as_deref(), home);
     let mut info = info.clone();
     for text in [
         &mut info.title,
         &mut info.custom_title,
         &mut info.first_prompt,
     ] {
-        *text = text.as_deref().map(|text| sanitize(text, home));
+        *text = text
+            .as_deref()
+            .map(|text| sanitize(&project.hide(text), home));
     }
-    let shown = |path: &Path| PathBuf::from(sanitize(&path.to_string_lossy(), home));
+    let shown = |path: &Path| PathBuf::from(sanitize(&project.hide(&path.to_string_lossy()), home));
     info.cwd = info.cwd.as_deref().map(shown);
     info.path = shown(&info.path);
     let mut loaded = loaded.clone();
     for record in &mut loaded.records {
         // Records came from JSON, so they can be written as JSON.
         let mut value = serde_json::to_value(&**record).unwrap_or_default();
+        project.hide_in(&mut value);
         sanitize_value(&mut value, home);
         *record = Arc::new(Record::from_value(value));
     }
@@ -134,6 +176,24 @@ mod tests {
     #[test]
     fn every_pattern_is_understood() {
         assert_eq!((SECRETS.len(), NAMED.len()), (7, 3));
+    }
+
+    #[test]
+    fn the_folder_of_the_project_has_another_name() {
+        let (folder, home) = (Path::new("/srv/acme/work"), Path::new("/home/ada"));
+        let key = crate::paths::project_key(folder);
+        let mut value = serde_json::json!({
+            "cwd": "/srv/acme/work", "files": {"/srv/acme/work/a.rs": [format!("~/.lathe/projects/{key}/x")]}
+        });
+        Project::new(Some(folder), Some(home)).hide_in(&mut value);
+        let wanted = serde_json::json!({
+            "cwd": "/project", "files": {"/project/a.rs": ["~/.lathe/projects/-project/x"]}
+        });
+        assert_eq!(value, wanted);
+        // The home folder keeps its sign, and the root is no project.
+        for none in [home, Path::new("/")] {
+            assert!(Project::new(Some(none), Some(home)).0.is_empty());
+        }
     }
 
     #[test]
