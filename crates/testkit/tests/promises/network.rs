@@ -3,9 +3,10 @@
 use super::chatty;
 use lathe_scripted::BlockingServer;
 use lathe_testkit::{TestHome, workspace_root};
+use serde_json::json;
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 #[test]
 fn keys_headers_and_addresses_of_the_environment_reach_the_api() {
@@ -155,5 +156,124 @@ fn a_certificate_of_the_environment_identifies_the_client() {
             (key, data("client.key")),
         ];
         assert!(answers(&front, &identity), "{cert}");
+    }
+}
+
+/// A server that says which requests it got; with a certificate it speaks TLS and wants one of its clients.
+/// It ends when its input does.
+const TELLING: &str = "import http.server, os, ssl, sys, threading
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = 'HTTP/1.1'
+    def log_message(self, *_):
+        pass
+    def told(self):
+        self.rfile.read(int(self.headers.get('content-length') or 0))
+        print(self.command, self.path, flush=True)
+        self.send_response(200)
+        self.send_header('content-type', 'application/json')
+        self.send_header('content-length', '2')
+        self.end_headers()
+        self.wfile.write(b'{}')
+    do_GET = do_POST = do_DELETE = told
+server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
+threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
+print(server.server_port, flush=True)
+if len(sys.argv) > 1:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(sys.argv[1], sys.argv[2])
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(sys.argv[3])
+    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+server.serve_forever()
+";
+
+struct Telling {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+    port: u16,
+}
+
+impl Telling {
+    fn start(certificates: &[&str]) -> Self {
+        let mut child = Command::new("python3")
+            .args(["-c", TELLING])
+            .args(certificates.iter().map(|name| data(name)))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        lines.read_line(&mut line).unwrap();
+        let port = line.trim().parse().unwrap();
+        Self { child, lines, port }
+    }
+
+    /// The requests that it got until now.
+    fn requests(mut self) -> Vec<String> {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.lines.lines().map_while(Result::ok).collect()
+    }
+}
+
+/// A turn with a hook and a server at these addresses.
+fn turn_with(home: TestHome, hook: &str, server: &str) -> TestHome {
+    let model = chatty();
+    let home = home
+        .variable("ANTHROPIC_API_KEY", "sk-x")
+        .variable("ANTHROPIC_BASE_URL", model.base_url());
+    let settings = json!({
+        "hooks": {"UserPromptSubmit": [{"hooks": [{"type": "http", "url": hook}]}]},
+        "mcpServers": {"far": {"type": "http", "url": server}},
+    });
+    std::fs::write(home.config().join("settings.json"), settings.to_string()).unwrap();
+    let output = home.run(["-p", "go"], "");
+    assert_eq!(output.code(), Some(0), "{}", output.stderr);
+    home
+}
+
+#[test]
+fn hooks_servers_and_downloads_have_the_certificates_of_the_environment_too() {
+    for identified in [true, false] {
+        let telling = Telling::start(&["server.pem", "server.key", "client-ca.pem"]);
+        let base = format!("https://localhost:{}", telling.port);
+        let mut home = TestHome::new();
+        if identified {
+            for (name, file) in [
+                ("NODE_EXTRA_CA_CERTS", "ca.pem"),
+                ("LATHE_CLIENT_CERT", "client.pem"),
+                ("LATHE_CLIENT_KEY", "client.key"),
+            ] {
+                home = home.variable(name, data(file).display().to_string());
+            }
+        }
+        let home = turn_with(home, &format!("{base}/hook"), &format!("{base}/mcp"));
+        let list = format!("{base}/marketplace.json");
+        // The list is none, so this fails either way.
+        let output = home.run(["plugin", "marketplace", "add", &list], "");
+        assert_ne!(output.code(), Some(0), "{output:#?}");
+        let requests = telling.requests();
+        for wanted in ["POST /hook", "POST /mcp", "GET /marketplace.json"] {
+            let came = requests.iter().any(|request| request == wanted);
+            assert_eq!(came, identified, "{wanted}: {requests:?}");
+        }
+    }
+}
+
+#[test]
+fn hooks_and_servers_are_reached_through_the_proxy_of_the_environment_too() {
+    let telling = Telling::start(&[]);
+    let home = TestHome::new()
+        .variable("http_proxy", format!("http://127.0.0.1:{}", telling.port))
+        .variable("no_proxy", "127.0.0.1");
+    turn_with(home, "http://hook.invalid/hook", "http://mcp.invalid/mcp");
+    let requests = telling.requests();
+    for wanted in [
+        "POST http://hook.invalid/hook",
+        "POST http://mcp.invalid/mcp",
+    ] {
+        let came = requests.iter().any(|request| request == wanted);
+        assert!(came, "{wanted}: {requests:?}");
     }
 }
