@@ -140,11 +140,7 @@ impl<'a> Fields<'a> {
     pub(crate) fn flag(&mut self, name: &str) -> Option<bool> {
         let flag = match self.value(name)? {
             Value::Bool(bool) => Some(*bool),
-            Value::String(text) => match text.trim().to_lowercase().as_str() {
-                "true" | "yes" | "on" => Some(true),
-                "false" | "no" | "off" => Some(false),
-                _ => None,
-            },
+            Value::String(text) => lathe_settings::environment::parse_switch(text),
             _ => None,
         };
         if flag.is_none() {

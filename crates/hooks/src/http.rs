@@ -28,7 +28,7 @@ fn client(
     Network::of(&Environment::of_variables(environment.clone())).shared_client(&options)
 }
 
-/// What settings allow to http hooks; `None` is everything.
+/// The limits of http hooks in the settings; `None` is no limit.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HttpLimits {
     urls: Option<Arc<[String]>>,

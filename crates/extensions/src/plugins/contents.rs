@@ -281,8 +281,7 @@ impl Reader<'_> {
             .push(Problem::field(self.file, field, message));
     }
 
-    /// The real path of a file or folder of the plugin; reports a problem if it is missing or
-    /// outside.
+    /// The real path of a file or folder of the plugin; reports a problem if it is missing or outside.
     pub(super) fn path(&mut self, field: &str, text: &str) -> Option<PathBuf> {
         let relative = match inside(text) {
             Ok(relative) => relative,
@@ -351,8 +350,7 @@ impl Reader<'_> {
         found
     }
 
-    /// The commands. A manifest may list them by name, as files or with their text:
-    /// `{"about": {"source": "./about.md"}, "hi": {"content": "Say hi."}}`.
+    /// The commands. A manifest may list them by name, with a path in `source` or the text in `content`.
     fn commands(&mut self) -> Vec<CommandPath> {
         let Some(Value::Object(map)) = self.manifest.components.get("commands").cloned() else {
             let paths = self.paths("commands", "commands", Convention::Replaced);
@@ -364,12 +362,9 @@ impl Reader<'_> {
             let Some(source) = entry.get("source").and_then(Value::as_str) else {
                 if entry.get("content").is_some_and(Value::is_string) {
                     found.push(CommandPath::named(self.file.to_path_buf(), &name, &entry));
-                    continue;
+                } else {
+                    self.problem(field, "needs \"source\", a path (./…), or \"content\"");
                 }
-                self.problem(
-                    field,
-                    "needs a \"source\" that is a path (./…), or \"content\"",
-                );
                 continue;
             };
             let path = self.path(&field, source);
@@ -788,9 +783,7 @@ fn expand(value: Value, plugin: &PluginContribution) -> Value {
 
 /// Adds the plugin's folders to a server's environment.
 fn with_root(server: &mut Map<String, Value>, plugin: &PluginContribution) {
-    let environment = server
-        .entry("env")
-        .or_insert_with(|| Value::Object(Map::new()));
+    let environment = server.entry("env").or_insert(Map::new().into());
     let Value::Object(environment) = environment else {
         return;
     };
@@ -802,7 +795,5 @@ fn with_root(server: &mut Map<String, Value>, plugin: &PluginContribution) {
         }
     };
     add("ROOT", &plugin.root);
-    if let Some(data) = &plugin.data {
-        add("DATA", data);
-    }
+    plugin.data.iter().for_each(|data| add("DATA", data));
 }

@@ -1,8 +1,7 @@
 //! Every key of a settings file, declared once.
 //!
-//! The doc comments here are the descriptions in the JSON schema and in the tables of
-//! `docs/settings.md`; the types are what validation holds a file to ([`crate::validate`]). Every
-//! key is optional, and keys that this version doesn't know are kept in `extra`.
+//! The doc comments here are the descriptions in the JSON schema and in the tables of `docs/settings.md`; the types are what
+//! validation holds a file to ([`crate::validate`]). Every key is optional, and keys that this version doesn't know are kept in `extra`.
 
 mod fleet;
 mod foreign;
@@ -30,7 +29,6 @@ pub use tables::{
     ALIASES, ANY_TRUE, FINAL, INNER_ALIASES, MANAGED_ONLY, PERSONAL, READ_CLAUDE_HOME,
     REPLACED_LISTS, RESTRICTING, WORDS,
 };
-
 pub use telemetry::TelemetrySettings;
 pub use updates::{AutoUpdates, UpdateChannel};
 pub use work::{BaseRef, BudgetSettings, Notifications, OnTerminalClose, SessionMessages};
@@ -770,7 +768,6 @@ pub fn apply_variables(settings: &mut Settings, environment: &Environment) {
 
 impl Settings {
     /// The settings that a merged value holds, unless a part of it can't be understood.
-    ///
     /// Reading this many keys is a lot of code, and it is compiled for each way in; this is the one.
     #[must_use]
     pub fn from_merged(value: &Value) -> Option<Self> {
