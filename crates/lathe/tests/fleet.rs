@@ -183,7 +183,7 @@ fn a_job_works_in_a_clone_and_its_result_is_fetched_and_applied() {
     let again = stage
         .home
         .run(["fleet", "submit", "--id", &id, "twice"], "");
-    assert!(again.stderr.contains("known already"), "{again:?}");
+    assert!(again.stderr.contains("already exists"), "{again:?}");
     processes::assert_none_left(&stage.home);
 }
 
@@ -250,7 +250,72 @@ fn a_question_is_answered_from_another_process() {
     assert!(stage.fetched(&id).join("changes.diff").exists());
     let output = end(worker, Signal::SIGTERM);
     assert_eq!(output.code(), Some(0), "{output:?}");
-    assert!(output.stdout.contains("ended: 1 done"), "{output:?}");
+    assert!(output.stdout.contains("1 jobs succeeded"), "{output:?}");
+}
+
+#[test]
+fn a_job_is_followed_answered_and_talked_to_line_by_line() {
+    // It reads on until the words are there.
+    let scenario = Scenario::new().responder(|request| {
+        let said = Value::from(request.messages().to_vec()).to_string();
+        if said.contains("look at c.txt") {
+            return Reply::text("looked at it too");
+        }
+        match request.last_results().is_empty() {
+            true => write("b.txt", "x"),
+            // Never the same call twice.
+            false => {
+                let limit = request.messages().len();
+                Reply::tool_use("Read", json!({"file_path": "a.txt", "limit": limit}))
+            }
+        }
+    });
+    let stage = Stage::of(BlockingServer::start(scenario).unwrap());
+    let repo = stage.repo();
+    let id = stage.submit(&["write", "--repo", &repo]);
+    let worker = stage.worker(&[]);
+    stage.wait_state(&id, "asking");
+    let mut attached = stage.home.spawn(["fleet", "attach", &id]);
+    attached.wait_for_stdout("? y: allow");
+    attached.write(b"y\n");
+    attached.wait_for_stdout("● Read");
+    attached.write(b"and look at c.txt\n");
+    attached.wait_for_stdout("(sent)");
+    let followed = attached.finish();
+    assert_eq!(followed.code(), Some(0), "{followed:?}");
+    assert!(
+        !followed.stdout.contains("<system-reminder>"),
+        "{followed:?}"
+    );
+    for words in [
+        "> write",
+        "● Write",
+        "and look at c.txt",
+        "looked at it too",
+    ] {
+        assert!(followed.stdout.contains(words), "{words}: {followed:?}");
+    }
+    stage.wait_state(&id, "done");
+    end(worker, Signal::SIGTERM);
+}
+
+#[test]
+fn the_board_shows_first_what_needs_an_answer_and_gives_it() {
+    let stage = Stage::new([write("b.txt", "x"), Reply::text("written")]);
+    let repo = stage.repo();
+    let id = stage.submit(&["write", "--repo", &repo, "--title", "the asking one"]);
+    let worker = stage.worker(&[]);
+    stage.wait_state(&id, "asking");
+    let mut board = stage.home.terminal(["fleet", "board"], 100, 30);
+    board.wait_for("Needs you");
+    board.wait_for("the asking one");
+    board.wait_for("y allow");
+    board.send("y");
+    stage.wait_state(&id, "done");
+    board.wait_for("Done");
+    board.send("q");
+    assert_eq!(board.ended().code(), Some(0));
+    end(worker, Signal::SIGTERM);
 }
 
 #[test]
@@ -650,7 +715,7 @@ fn many_jobs(stage: &Stage, size: &Size, mut disturb: impl FnMut(usize)) {
         let logs = stage.run(&["logs", name]);
         let claims = stage.show(name)["epoch"].as_u64();
         // A worker may be killed between its claim and its first record.
-        let begun = logs.matches("has it (claim").count() as u64;
+        let begun = logs.matches("(claim ").count() as u64;
         assert!(begun >= 1 && Some(begun) <= claims, "{logs}");
         // Killed between the answer and the end of the job, a worker leaves one that is answered again.
         let answers = logs.matches("\ndone\n").count();
@@ -813,6 +878,12 @@ mod on_nats {
         });
         let doctor = run("team:first1", &["doctor"]);
         assert!(!format!("{doctor:?}").contains("first1"), "{doctor:?}");
+        // The first account sees how the servers write, another one doesn't.
+        let synced = "every write is synced before it is acknowledged";
+        assert!(doctor.stdout.contains(synced), "{doctor:?}");
+        let other = run("other-team:second2", &["doctor"]);
+        let unseen = "✓ fsync: not visible to this account";
+        assert!(other.stdout.contains(unseen), "{other:?}");
         let submitted = run(
             "team:first1",
             &["submit", "--id", "ours", "--no-files", "a job"],

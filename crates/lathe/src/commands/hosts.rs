@@ -20,24 +20,24 @@ use std::time::Duration;
 // The commands about running sessions.
 #[derive(Debug, Subcommand)]
 pub(crate) enum HostsCommand {
-    /// List the sessions that run, and background sessions that ended.
+    /// List running sessions, and background sessions that ended.
     Ps(PsArguments),
-    /// Open a running session in this terminal; one that ended is resumed in the background first.
+    /// Open a session in this terminal; a session that ended is first resumed in the background.
     Attach(super::attach::AttachArguments),
-    /// Show all sessions on one screen: look, reply, attach, stop.
+    /// Show all sessions on one screen: view, reply, attach, stop.
     Board,
     /// Print what a session did.
     Logs(LogsArguments),
     /// End sessions.
     Stop(NamedArguments),
-    /// Remove background sessions that ended from the list. Their transcripts stay.
+    /// Remove ended background sessions from the list; their transcripts stay.
     Rm(NamedArguments),
 }
 
 // `lathe ps`.
 #[derive(Debug, Args)]
 pub(crate) struct PsArguments {
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -45,9 +45,9 @@ pub(crate) struct PsArguments {
 // `lathe logs`.
 #[derive(Debug, Args)]
 pub(crate) struct LogsArguments {
-    /// The id of the session, the beginning of it, or its title.
+    /// The session: an id or a prefix of it, or a title.
     id: String,
-    /// Go on printing what it does.
+    /// Keep printing new output.
     #[arg(short, long)]
     follow: bool,
 }
@@ -55,7 +55,7 @@ pub(crate) struct LogsArguments {
 // `lathe stop` and `lathe rm`.
 #[derive(Debug, Args)]
 pub(crate) struct NamedArguments {
-    /// The ids of the sessions, their beginnings, or their titles.
+    /// The sessions: ids or prefixes of them, or titles.
     #[arg(required = true)]
     ids: Vec<String>,
 }
@@ -277,12 +277,15 @@ pub(crate) fn words(frame: &Value) -> String {
             let is_user = frame["type"] == "user";
             let content = &frame["message"]["content"];
             let mut out = String::new();
-            if let Some(text) = content.as_str() {
+            // Reminders are said by the program, not by the user.
+            let is_reminder = |text: &str| text.trim_start().starts_with("<system-reminder>");
+            if let Some(text) = content.as_str().filter(|text| !is_reminder(text)) {
                 out.push_str(&format!("> {}\n", clean(text)));
             }
             for block in content.as_array().into_iter().flatten() {
                 let text = |name: &str| clean(block[name].as_str().unwrap_or_default());
                 match block["type"].as_str() {
+                    Some("text") if is_user && is_reminder(&text("text")) => {}
                     Some("text") if is_user => out.push_str(&format!("> {}\n", text("text"))),
                     Some("text") => out.push_str(&format!("{}\n", text("text"))),
                     Some("tool_use") => {
