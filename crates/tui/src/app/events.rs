@@ -302,7 +302,8 @@ impl App {
                 extra,
                 ..
             } => {
-                self.remark(format!("⇢ in the background: {description} ({task_id})"));
+                let words = crate::render::text::one_line(&description);
+                self.remark(format!("⇢ in the background: {words} ({task_id})"));
                 if task_type == "local_bash" {
                     self.session.background_commands.insert(task_id.to_string());
                 } else {
@@ -323,7 +324,8 @@ impl App {
                     TaskStatus::Failed => "✗",
                     TaskStatus::Stopped => "■",
                 };
-                self.remark(format!("{mark} {summary}"));
+                let words = crate::render::text::one_line(&summary);
+                self.remark(format!("{mark} {words}"));
             }
             TaskNotice::Progress {
                 task_id,
