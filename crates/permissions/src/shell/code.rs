@@ -87,6 +87,7 @@ const REMOVING_CALLS: &[&str] = &[
     "removeSync",
     "delete-directory",
     "deleteDir",
+    "delete_directory_and_contents",
     "deleteRecursively",
     "del_dir_r",
     "file delete",
@@ -127,7 +128,12 @@ fn removes_either(code: &str) -> (bool, bool) {
             let before = code.get(..at).and_then(|front| front.chars().next_back());
             let after = code.get(at + call.len()..).unwrap_or_default().trim_start();
             let lists_files = after.starts_with(['<']) || after.starts_with("glob");
-            let is_called = lists_files || after.starts_with(['(', '\'', '"']);
+            // Some languages need no parentheses: `File.delete f`.
+            let raw = code.get(at + call.len()..).unwrap_or_default();
+            let is_bare = raw.starts_with(' ')
+                && after.starts_with(|next: char| next.is_alphabetic() || "$@".contains(next))
+                && before.is_some_and(|before| ".;{|".contains(before));
+            let is_called = lists_files || is_bare || after.starts_with(['(', '\'', '"']);
             if before.is_some_and(is_word) || !is_called {
                 continue;
             }
@@ -143,7 +149,7 @@ fn removes_either(code: &str) -> (bool, bool) {
 /// Words of code that changes files.
 const CHANGING_WORDS: &[&str] = &[
     "'w", "\"w", "'a", "\"a", "'x", "\"x", "'r+", "\"r+", "rite", "ppend", "nlink", "emove",
-    "ename", "opy", "ymlink", "hmod", "runcate", "mkdir", "rm", ">", "move",
+    "ename", "opy", "ymlink", "hmod", "runcate", "mkdir", "rm", ">", "move", "elete",
 ];
 
 /// Words of code that unpacks an archive.

@@ -535,7 +535,7 @@ impl View<'_> {
             {
                 let all_in = path
                     .parent()
-                    .filter(|_| path.file_name().is_some_and(|name| name == "*"));
+                    .filter(|_| is_everything(&path.to_string_lossy()));
                 let removed = self.judge.call.resolved.get(all_in.unwrap_or(&path));
                 if code.removes && removed.forms().any(|form| self.is_vital(form)) {
                     return Some(format!(

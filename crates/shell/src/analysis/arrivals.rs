@@ -84,6 +84,13 @@ fn brought_by(name: &str, words: &[Argument]) -> Vec<Argument> {
             ],
         ),
         "npm" | "pnpm" => values_of(words, &["--pack-destination"]),
+        "degit" => last(&[]),
+        "copier" => last(&["copy"]),
+        "cookiecutter" | "openapi-generator" | "flatc" => {
+            values_of(words, &["-o", "--output", "--output-dir"])
+        }
+        "cargo" => values_of(words, &["--destination"]),
+        "meson" => values_of(words, &["--destdir"]),
         "stow" => values_of(words, &["-t", "--target"]),
         "helm" => values_of(
             words,

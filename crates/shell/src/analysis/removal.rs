@@ -51,9 +51,11 @@ pub(super) fn find_removal(
     let mut removal = None;
     let mut all = Vec::new();
     let by_input = removal_by_input(commands, piped);
+    // What `find` runs may stand behind wrappers of its own.
+    let inner_removes = commands.iter().skip(1).any(|argv| removes(argv));
     for losses in commands
         .iter()
-        .map(|argv| removal_of(argv))
+        .map(|argv| removal_of(argv, inner_removes))
         .chain([by_input])
     {
         match losses {
@@ -165,7 +167,7 @@ fn removal_elsewhere(commands: &[Vec<Argument>]) -> Option<DangerousRemoval> {
     })
 }
 
-fn removal_of(argv: &[Argument]) -> Losses {
+fn removal_of(argv: &[Argument], inner_removes: bool) -> Losses {
     let Some((first, words)) = argv.split_first() else {
         return Ok(Vec::new());
     };
@@ -174,7 +176,8 @@ fn removal_of(argv: &[Argument]) -> Losses {
     };
     match name {
         _ if removes(argv) => Ok(lost(operands(words), Vital::Project)),
-        "find" => removal_by_find(words),
+        "find" => removal_by_find(words, inner_removes),
+        "truncate" => Ok(lost(operands(words), Vital::Start)),
         "fd" | "fdfind" => Ok(removal_by_fd(words)),
         "dd" => removal_by_dd(words),
         "chmod" | "chown" | "chgrp" | "setfacl" | "chattr" | "chcon" => Ok(change_of_all(words)),
@@ -227,8 +230,10 @@ pub(super) fn operands(words: &[Argument]) -> Vec<&Argument> {
         .collect()
 }
 
-fn removal_by_find(words: &[Argument]) -> Losses {
-    let removes = words.iter().any(|word| word.fixed() == Some("-delete"))
+fn removal_by_find(words: &[Argument], inner_removes: bool) -> Losses {
+    let runs = words.iter().any(is_action);
+    let removes = runs && inner_removes
+        || words.iter().any(|word| word.fixed() == Some("-delete"))
         || words.windows(2).any(|pair| {
             matches!(pair, [action, command]
                 if action.fixed().is_some_and(|text| text.starts_with("-exec") || text.starts_with("-ok"))
@@ -259,6 +264,12 @@ const CHANGERS: &[&str] = &[
     "mv", "truncate", "tee", "dd", "chmod", "chown", "chgrp", "gzip", "bzip2", "xz", "zstd",
 ];
 
+/// Starts of the names of interpreters, and words of code that changes files.
+const INTERPRETERS: &[&str] = &["python", "perl", "ruby", "node", "php"];
+const CHANGING: &[&str] = &[
+    "remove", "unlink", "rmtree", "rmSync", "truncate", "write", "delete", "rename",
+];
+
 /// Whether a program that `find` runs changes what it finds.
 fn changes_what_it_finds(words: &[Argument]) -> bool {
     let action = words.iter().position(is_action).unwrap_or(words.len());
@@ -268,10 +279,20 @@ fn changes_what_it_finds(words: &[Argument]) -> bool {
         .map_while(Argument::fixed)
         .take_while(|text| !matches!(*text, ";" | "+"));
     let name = texts.next().unwrap_or_default();
-    let in_place = |text: &str| text.starts_with("-i") || text.starts_with("--in-place");
-    match name.rsplit('/').next().unwrap_or(name) {
-        "sed" | "perl" | "ruby" => texts.any(in_place),
-        base => CHANGERS.contains(&base),
+    let is_short = |text: &str| text.starts_with('-') && !text.starts_with("--");
+    let in_place =
+        |text: &str| is_short(text) && text.contains('i') || text.starts_with("--in-place");
+    let base = name.rsplit('/').next().unwrap_or(name);
+    match base {
+        "sed" => texts.any(in_place),
+        "cp" | "install" | "ln" | "rsync" => texts.last() == Some("{}"),
+        _ if CHANGERS.contains(&base) => true,
+        _ => {
+            INTERPRETERS.iter().any(|start| base.starts_with(start)) && {
+                let mut texts = texts;
+                texts.any(|text| in_place(text) || CHANGING.iter().any(|word| text.contains(word)))
+            }
+        }
     }
 }
 
