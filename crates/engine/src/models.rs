@@ -241,8 +241,8 @@ impl Overview {
                 let source = match source.as_str() {
                     "none" if is_missing => "no key".to_owned(),
                     "none" => match entry.kind {
-                        Kind::Bedrock => "credentials of AWS, found when they are needed",
-                        Kind::Vertex => "credentials of Google, found when they are needed",
+                        Kind::Bedrock => "AWS credentials, resolved on first use",
+                        Kind::Vertex => "Google credentials, resolved on first use",
                         _ => "needs no key",
                     }
                     .to_owned(),
@@ -273,7 +273,7 @@ impl Overview {
         for (entry, answer) in entries.into_iter().zip(answers) {
             if answer.is_none() && entry.declared && entry.models.is_empty() {
                 let url = entry.base_url.as_deref().unwrap_or_default();
-                warnings.push(format!("{}: {url} gives no list of models", entry.name));
+                warnings.push(format!("{}: {url} returned no list of models", entry.name));
             }
             let found = answer.unwrap_or_default();
             warnings.extend(

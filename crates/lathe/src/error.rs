@@ -166,7 +166,7 @@ impl<T, E: Into<Source>> Kinded<T> for Result<T, E> {
 }
 
 /// Prints help, or what is wrong with the arguments.
-pub(crate) fn print_usage(error: &clap::Error) {
+pub(crate) fn print_usage(error: &clap::Error) -> Outcome {
     let colours = |is_terminal: bool| {
         let environment = lathe_settings::Environment::of_process();
         let refused = environment
@@ -181,13 +181,13 @@ pub(crate) fn print_usage(error: &clap::Error) {
             text.to_string()
         }
     };
-    let _ = if error.use_stderr() {
+    if error.use_stderr() {
         let shown = shown(colours(std::io::stderr().is_terminal()));
-        lathe_headless::output::Terminal::stderr().write_all(shown.as_bytes())
-    } else {
-        let shown = shown(colours(std::io::stdout().is_terminal()));
-        lathe_headless::output::Terminal::stdout().write_all(shown.as_bytes())
-    };
+        let _ = lathe_headless::output::Terminal::stderr().write_all(shown.as_bytes());
+        return Ok(Exit::Usage);
+    }
+    let shown = shown(colours(std::io::stdout().is_terminal()));
+    crate::commands::print_bytes(shown.as_bytes())
 }
 
 /// Prints a line for the user to standard error.

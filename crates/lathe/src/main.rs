@@ -20,10 +20,9 @@ use commands::attach::AttachArguments;
 use commands::context::SessionReport;
 use commands::hosts::HostsCommand;
 use error::{CliError, Kinded as _, Outcome};
-use lathe_headless::exit::Exit;
 use lathe_settings::Environment;
 use lathe_tui::Announce;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -53,13 +52,19 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return finished(error::print_usage(&error)),
     };
-    let exit = run_command(arguments).unwrap_or_else(|error| {
-        error.print();
-        error.exit()
-    });
+    let exit = finished(run_command(arguments));
     // Processes that a session started end with it.
     lathe_shell::run::kill_everything(std::time::Duration::from_millis(200));
     lathe_sandbox::remove_everything();
+    exit
+}
+
+/// Prints the error, if there is one.
+fn finished(outcome: Outcome) -> ExitCode {
+    let exit = outcome.unwrap_or_else(|error| {
+        error.print();
+        error.exit()
+    });
     ExitCode::from(exit.code())
 }
 

@@ -177,7 +177,7 @@ impl Without {
     }
 }
 
-/// The settings files to load; with `--bare` none but those that are named.
+/// The settings files to load; with `--bare` only those that are named.
 fn sources(
     arguments: &SessionArguments,
     without: Without,

@@ -255,7 +255,7 @@ fn migrate(environment: &Environment) {
         Ok(Some(rest)) => drop(lathe_spawn::blocking(rest)),
         Ok(None) => {}
         Err(error) => notice(&format!(
-            "files of an older version in {} were not brought up to date: {error}",
+            "files of an older version in {} could not be migrated: {error}",
             home.display()
         )),
     }
@@ -528,7 +528,7 @@ pub(crate) fn listen() -> watch::Receiver<Signal> {
                 };
                 #[expect(
                     clippy::exit,
-                    reason = "a second signal ends the process at once; its children are dead"
+                    reason = "a second signal ends the process at once; its children are killed"
                 )]
                 std::process::exit(i32::from(exit.code()));
             }

@@ -30,7 +30,7 @@ fn imported_instructions_rules_and_commands_have_their_effect() {
     let output = home.run(["import"], "");
     assert_eq!(output.code(), Some(0), "{output:?}");
     assert!(
-        output.stdout.contains("imported: 3 taken or changed"),
+        output.stdout.contains("imported: 3 items"),
         "{output:?}"
     );
     let explained = home

@@ -529,7 +529,7 @@ fn the_model_changes_a_preference_after_a_question_and_nothing_else() {
     for words in [
         "effort is \\\"low\\\" for this session",
         "effort: \\\"low\\\"",
-        "is not among the settings that can be read or changed here",
+        "is not a setting that can be read or changed here",
         "expected",
     ] {
         assert!(told.contains(words), "{words}: {told}");

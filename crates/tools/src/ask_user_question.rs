@@ -158,7 +158,7 @@ impl Tool for AskUserQuestion {
             .collect();
         if answers.is_empty() {
             return Err(ToolError::failed(
-                "The user gave no answer. Continue with the choice that you would recommend and say which it is, or ask in the conversation.",
+                "The user gave no answer. Continue with the option that you recommend and say which it is, or ask in the conversation.",
             ));
         }
         let mut text = "The user answered:".to_owned();
@@ -210,13 +210,13 @@ fn note(annotations: Option<&BTreeMap<String, Value>>, question: &str) -> Option
 /// Why questions can't be asked. The texts are for the model.
 #[derive(Debug, thiserror::Error)]
 enum QuestionError {
-    #[error("questions: one to {MOST_QUESTIONS} are asked at once, not {0}.")]
+    #[error("questions: give one to {MOST_QUESTIONS} questions, not {0}.")]
     WrongCount(usize),
     #[error("{0} is empty.")]
     Empty(String),
-    #[error("{0}.question was asked already in this call.")]
+    #[error("{0}.question occurs twice in this call.")]
     Repeated(String),
-    #[error("{at}.options: two to {MOST_OPTIONS} answers are offered, not {count}.")]
+    #[error("{at}.options: give two to {MOST_OPTIONS} options, not {count}.")]
     WrongOptionCount { at: String, count: usize },
     #[error("{at}.options: the label {label:?} occurs twice.")]
     RepeatedLabel { at: String, label: String },

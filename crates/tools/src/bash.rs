@@ -150,12 +150,12 @@ impl Tool for Bash {
         }
         if input.run_in_background == Some(true) && input.interactive == Some(true) {
             return Err(ToolError::invalid(
-                "interactive and run_in_background exclude each other; an interactive command runs on by itself.",
+                "interactive and run_in_background exclude each other; an interactive command keeps running anyway.",
             ));
         }
         if input.run_in_background == Some(true) && !Limits::of(context).background {
             return Err(ToolError::invalid(
-                "Background commands are switched off here (LATHE_DISABLE_BACKGROUND_TASKS). \
+                "Background commands are disabled here (LATHE_DISABLE_BACKGROUND_TASKS). \
                  Run the command without run_in_background.",
             ));
         }
@@ -387,10 +387,14 @@ fn started(id: &TaskId, session: &ToolContext) -> ToolOutput {
              is new with TaskOutput, end it with TaskStop."
         ),
         structured("", false, false, Some(id), None),
-        Display::Text {
-            text: format!("Running in the background as {id}"),
-        },
+        in_background(id),
     )
+}
+
+fn in_background(id: &TaskId) -> Display {
+    Display::Text {
+        text: format!("Running in the background as {id}"),
+    }
 }
 
 fn structured(
@@ -454,8 +458,8 @@ fn result(input: &Input, finished: &Finished, limits: &Limits) -> ToolOutput {
         Exit::MovedToBackground(id) => {
             let file = finished.output.file.as_deref().unwrap_or(Path::new(""));
             lines.push(format!(
-                "The command still runs after {:.1} s and continues in the background as task {id}. \
-                 Its output goes to {}; read what is new with TaskOutput, end it with TaskStop. \
+                "The command is still running after {:.1} s and continues in the background as task {id}. \
+                 Its output goes to {}; TaskOutput reads new output, TaskStop ends it. \
                  So far it printed:",
                 finished.duration.as_secs_f64(),
                 file.display()
@@ -490,9 +494,12 @@ fn result(input: &Input, finished: &Finished, limits: &Limits) -> ToolOutput {
     ToolOutput {
         content: Content::Text(lines.join("\n")),
         structured: stdout,
-        display: Display::Terminal {
-            output: output.to_owned(),
-            exit_code,
+        display: match task {
+            Some(id) if output.is_empty() => in_background(id),
+            _ => Display::Terminal {
+                output: output.to_owned(),
+                exit_code,
+            },
         },
         is_error,
     }
@@ -506,7 +513,7 @@ fn notes(finished: &Finished) -> Vec<String> {
     }
     if !finished.leftovers.is_empty() {
         notes.push(format!(
-            "[These processes still ran when the shell was done and were ended: {}. Use \
+            "[These processes were still running when the shell exited and were killed: {}. Use \
              run_in_background for commands that should keep running.]",
             finished.leftovers.join(", ")
         ));
@@ -514,12 +521,12 @@ fn notes(finished: &Finished) -> Vec<String> {
     match &finished.directory {
         DirectoryChange::None(_) | DirectoryChange::Moved(_) => {}
         DirectoryChange::Undone { refused, now } => notes.push(format!(
-            "[The working folder is {} again: {} is outside the folders of this session.]",
+            "[The working folder was reset to {}: {} is outside the folders of this session.]",
             now.display(),
             refused.display()
         )),
         DirectoryChange::Lost { gone, now } => notes.push(format!(
-            "[The working folder {} no longer exists; it is {} now.]",
+            "[The working folder {} no longer exists; it is now {}.]",
             gone.display(),
             now.display()
         )),

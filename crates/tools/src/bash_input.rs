@@ -186,7 +186,7 @@ impl Tool for BashInput {
                 && (line.is_none() || prompt.directory == input.folder);
             if !as_judged && !input.only_ends() {
                 return Err(ToolError::failed(format!(
-                    "Nothing was typed: {} reads now, not {}. Call BashInput without text to see the screen.",
+                    "Nothing was typed: {} is reading now, not {}. Call BashInput without text to see the screen.",
                     prompt.program,
                     input.program.as_deref().unwrap_or_default(),
                 )));

@@ -170,7 +170,7 @@ fn change_blocking<T>(
         .before_change(&target, context.turn)
         .map_err(|error| {
             ToolError::failed(format!(
-                "{} was not changed, since its current content could not be saved for undo: {error}",
+                "{} was not changed, because its current content could not be saved for undo: {error}",
                 path.display()
             ))
         })?;
@@ -283,7 +283,7 @@ fn put(
         }
         Some(Err(error)) if is_unsaved || error == EditorError::Cancelled => {
             return Err(ToolError::failed(format!(
-                "{} was not changed: it has changes in the editor that were not saved, and {error}.",
+                "{} was not changed: it has unsaved changes in the editor, and {error}.",
                 path.display()
             )));
         }
@@ -307,7 +307,7 @@ fn notes(loaded: Option<&Loaded>) -> Vec<String> {
         && loaded.other_names() > 0
     {
         notes.push(format!(
-            "The file had {} more hard link(s), which still have the old content.",
+            "The file had {} more hard link(s), which keep the old content.",
             loaded.other_names()
         ));
     }

@@ -98,13 +98,13 @@ impl Tool for Config {
         context.needs_host(NAME)?;
         let Some(setting) = &input.setting else {
             return match input.value {
-                Some(_) => Err(ToolError::invalid("A value needs \"setting\".")),
+                Some(_) => Err(ToolError::invalid("value requires setting.")),
                 None => Ok(()),
             };
         };
         if !SETTINGS.contains(&setting.as_str()) {
             return Err(ToolError::invalid(format!(
-                "{setting:?} is not among the settings that can be read or changed here: {}. \
+                "{setting:?} is not a setting that can be read or changed here: {}. \
                  The user can change others with /config or in the settings file.",
                 SETTINGS.join(", ")
             )));

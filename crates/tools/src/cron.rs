@@ -159,7 +159,7 @@ impl Tool for CronCreate {
             .map_err(|error| ToolError::invalid(error.to_string()))?;
         let mut text = format!("Scheduled: {}.", line(&schedule, &job));
         if job.recurring {
-            text.push_str(" It ends by itself after 7 days.");
+            text.push_str(" It expires after 7 days.");
         }
         let display = Display::Text { text: text.clone() };
         Ok(ToolOutput::new(text, structured(&schedule, &job), display))
@@ -190,7 +190,7 @@ impl Tool for CronList {
     }
 
     fn activity(&self, _input: &ListInput) -> String {
-        "Looking at the scheduled prompts".to_owned()
+        "Listing the scheduled prompts".to_owned()
     }
 
     async fn call(&self, _input: ListInput, context: CallContext) -> Result<ToolOutput, ToolError> {

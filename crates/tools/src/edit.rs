@@ -66,7 +66,7 @@ impl Tool for Edit {
         }
         if input.file_path.ends_with(".ipynb") && !input.old_string.is_empty() {
             return Err(ToolError::invalid(
-                "A notebook is shown as cells, not as the text that Edit would look for. Change its cells with NotebookEdit.",
+                "A notebook is shown as cells, not as the text that Edit matches. Change its cells with NotebookEdit.",
             ));
         }
         change::precheck(&input.file_path, Need::Part, context)

@@ -75,7 +75,7 @@ pub enum FileError {
     #[error("{0} is a directory, not a file.")]
     Directory(String),
     /// A device, FIFO or socket.
-    #[error("{path} is {kind}, not a regular file, so it is not touched.")]
+    #[error("{path} is {kind}, not a regular file, so it was not changed.")]
     Special {
         /// The path.
         path: String,
@@ -98,7 +98,7 @@ pub enum FileError {
     )]
     ReadOnly(String),
     /// Symlinks in a circle.
-    #[error("{0} is a symlink that leads back to itself.")]
+    #[error("{0} is a symlink that points to itself.")]
     LinkLoop(String),
     /// Someone else changed it meanwhile.
     #[error(

@@ -105,7 +105,7 @@ fn output(command: &InteractiveCommand, state: &State, most: usize) -> ToolOutpu
     let leftovers = command.leftovers();
     if !leftovers.is_empty() {
         text.push_str(&format!(
-            "\n[These processes still ran when the shell was done and were ended: {}.]",
+            "\n[These processes were still running when the shell exited and were killed: {}.]",
             leftovers.join(", ")
         ));
     }

@@ -132,7 +132,7 @@ impl Tool for Lsp {
         let operation = input.operation.operation();
         let query = input.query.filter(|query| !query.trim().is_empty());
         if operation == Operation::WorkspaceSymbol && query.is_none() {
-            return Err(ToolError::invalid("workspaceSymbol needs \"query\""));
+            return Err(ToolError::invalid("workspaceSymbol requires query"));
         }
         let question = Question {
             operation,
@@ -231,13 +231,11 @@ impl<'a> Written<'a> {
             written.text = match operation {
                 Operation::Diagnostics => "The language server finds no problems.".to_owned(),
                 Operation::CodeActions => "There are no code actions for this line.".to_owned(),
-                Operation::Hover => {
-                    "The language server knows nothing about this place.".to_owned()
-                }
+                Operation::Hover => "The language server has nothing for this position.".to_owned(),
                 Operation::DocumentSymbol | Operation::WorkspaceSymbol => {
                     "No symbols found.".to_owned()
                 }
-                _ => "Nothing found. The place must be that of a symbol's name.".to_owned(),
+                _ => "Nothing found. The position must be on a symbol's name.".to_owned(),
             };
         } else if written.entries < total {
             let left = total - written.entries;

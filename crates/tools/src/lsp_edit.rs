@@ -103,7 +103,7 @@ impl EditInput {
     fn order(&self) -> Result<EditOrder, ToolError> {
         let given = |field: &Option<String>, name: &str, kind: &str| {
             let text = field.clone().filter(|text| !text.trim().is_empty());
-            text.ok_or_else(|| ToolError::invalid(format!("{kind} needs \"{name}\".")))
+            text.ok_or_else(|| ToolError::invalid(format!("{kind} requires {name}.")))
         };
         Ok(match self.operation {
             Kind::Rename => EditOrder::Rename {
@@ -242,7 +242,7 @@ impl Tool for LspEdit {
             .any(|root| path.starts_with(root));
         if !inside || (context.secrets)(&path) {
             return Err(ToolError::failed(format!(
-                "{shown} is outside the folders of this session or holds secrets; its language server is not asked."
+                "{shown} is outside the folders of this session or holds secrets, so its language server was not queried."
             )));
         }
         let question = Question {
@@ -281,7 +281,7 @@ impl Tool for LspEdit {
             });
         let Some(plan) = plan else {
             return Err(ToolError::failed(
-                "The edit is no longer the one that was allowed; nothing was changed. Try again.",
+                "The edit differs from the one that was allowed; nothing was changed. Try again.",
             ));
         };
         let mut done: Vec<&FileChange> = Vec::new();
@@ -348,7 +348,7 @@ async fn take_back(done: &[&FileChange], context: &CallContext) -> String {
     for change in done.iter().rev() {
         if let Err(error) = put(change, &change.after, &change.before, &context).await {
             left.push_str(&format!(
-                " {} could not be changed back: {error}",
+                " {} could not be restored: {error}",
                 context.session.shown(&change.path)
             ));
         }
@@ -366,7 +366,7 @@ fn diff_of(plan: &[FileChange]) -> String {
         ));
         if text.len() > MOST_CHARS {
             text.truncate(text.floor_char_boundary(MOST_CHARS));
-            text.push_str("\n[more is not shown]\n");
+            text.push_str("\n[the rest is omitted]\n");
             break;
         }
     }

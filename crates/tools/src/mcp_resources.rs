@@ -105,7 +105,7 @@ impl Tool for ListMcpResources {
             .collect();
         if count > MOST_LISTED {
             lines.push(format!(
-                "[{} more; name the server to see less]",
+                "[{} more; name a server to narrow the list]",
                 count - MOST_LISTED
             ));
         }

@@ -205,7 +205,7 @@ impl<'a> Parts<'a> {
                 self.text(&words);
             }
             other => self.text(&format!(
-                "[Content of the kind {other:?}, which can't be shown.]"
+                "[Content of type {other:?}, which can't be shown.]"
             )),
         }
     }

@@ -81,7 +81,7 @@ impl Tool for Monitor {
         compile(input.pattern.as_deref())?;
         match (&input.command, &input.task_id) {
             (Some(_), Some(_)) | (None, None) => Err(ToolError::invalid(
-                "Give either a command or the task_id of one that runs already.",
+                "Give either a command or the task_id of a running one.",
             )),
             _ => Ok(()),
         }
@@ -133,7 +133,7 @@ impl Tool for Monitor {
             pattern,
         });
         let text = format!(
-            "Task {task} is watched ({description}). Its lines come as notifications; TaskStop ends it."
+            "Watching task {task} ({description}). Its lines come as notifications; TaskStop ends it."
         );
         Ok(ToolOutput::new(
             text.clone(),

@@ -106,10 +106,12 @@ pub(crate) async fn read(
         Some(text) => text_of_pages(document, first, last, &text),
         None if fits_whole => Ok(whole(
             document,
-            Some("[All pages are shown: pdftotext, which takes pages out, is not installed.]"),
+            Some(
+                "[All pages are shown, because pdftotext, which extracts pages, is not installed.]",
+            ),
         )),
         None => Err(ToolError::failed(format!(
-            "To read some pages of {shown}, the program pdftotext is needed and not installed (package poppler-utils, or poppler on macOS). Install it or ask the user to."
+            "Reading single pages of {shown} requires pdftotext, which is not installed (package poppler-utils, or poppler on macOS). Install it or ask the user to."
         ))),
     }
 }

@@ -84,11 +84,17 @@ const KEEP_PLANNING: &str = "The user wants to keep planning. Plan mode is still
 /// The same with what they say.
 const CHANGE_PLAN: &str = "The user wants the plan changed before the work begins. Plan mode is still on. Their feedback: ";
 
+/// The result when there is no plan mode to leave.
+const NOT_ON: &str = "Plan mode is off already. If the plan was approved, carry it out.";
+
 /// The text shown to the user instead of the one for the model.
 #[must_use]
 pub fn refusal_words(told: &str) -> Option<String> {
     if told == KEEP_PLANNING {
         return Some("You chose to keep planning.".to_owned());
+    }
+    if told == NOT_ON {
+        return Some("Plan mode is not on.".to_owned());
     }
     told.strip_prefix(CHANGE_PLAN)
         .map(|words| format!("You requested a change: {words}"))
@@ -118,7 +124,7 @@ impl Tool for EnterPlanMode {
     }
 
     fn activity(&self, _input: &EnterInput) -> String {
-        "Beginning to plan".to_owned()
+        "Entering plan mode".to_owned()
     }
 
     async fn call(
@@ -190,9 +196,7 @@ impl Tool for ExitPlanMode {
     async fn validate(&self, input: &ExitInput, context: &ToolContext) -> Result<(), ToolError> {
         let plan = context.needs_host(EXIT)?.plan();
         if !plan.active {
-            return Err(ToolError::invalid(
-                "Plan mode isn't on, so there is nothing to leave. If the plan was approved, carry it out.",
-            ));
+            return Err(ToolError::invalid(NOT_ON));
         }
         if input
             .plan

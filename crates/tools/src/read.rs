@@ -193,7 +193,7 @@ impl Request {
         }
         if text_file::looks_binary(start) {
             return Err(ToolError::failed(format!(
-                "{} is a binary file ({} bytes) and can't be shown as text. Look into it with a shell command (file, xxd, strings).",
+                "{} is a binary file ({} bytes) and can't be shown as text. Inspect it with a shell command (file, xxd, strings).",
                 self.shown(),
                 opened.stamp.size
             )));
@@ -389,7 +389,7 @@ impl Request {
         let from = cache.bookmark(&self.path, opened.stamp, first);
         let Source::File(file) = &mut opened.content else {
             return Err(ToolError::failed(format!(
-                "{} is not on disk.",
+                "{} does not exist on disk.",
                 self.shown()
             )));
         };
@@ -435,7 +435,7 @@ impl Request {
     fn no_window(&self, error: WindowError) -> ToolError {
         match error {
             WindowError::BeyondEnd(lines) => ToolError::failed(format!(
-                "{} has only {lines} lines, so there is nothing from line {} on.",
+                "{} has only {lines} lines, so there is nothing at line {}.",
                 self.shown(),
                 self.question.offset.unwrap_or(1)
             )),
@@ -483,7 +483,7 @@ impl Request {
                 LineCount::About(total) => format!("about {total}"),
             };
             notes.push(format!(
-                "Lines {}-{last} of {total} are shown; the next begin at offset {}.",
+                "Lines {}-{last} of {total} are shown; continue at offset {}.",
                 window.first,
                 last + 1
             ));
@@ -559,7 +559,7 @@ impl Request {
         let bytes = self.load(&mut opened, LARGEST_LOADED)?;
         let (blocks, cells) = notebook_view::show(&bytes).map_err(|error| {
             ToolError::failed(format!(
-                "{} is not a valid notebook: {error}. Look at it as text with a shell command.",
+                "{} is not a valid notebook: {error}. Inspect it as text with a shell command.",
                 self.shown()
             ))
         })?;
@@ -572,7 +572,7 @@ impl Request {
             .sum();
         if tokens > MOST_TOKENS {
             return Err(ToolError::failed(format!(
-                "The notebook {} is about {tokens} tokens, more than the {MOST_TOKENS} that fit in one answer. Take single cells out with a shell command, for example `jq '.cells[0:10]'`.",
+                "The notebook {} is about {tokens} tokens, more than the {MOST_TOKENS} that fit in one answer. Extract single cells with a shell command, for example `jq '.cells[0:10]'`.",
                 self.shown()
             )));
         }
@@ -636,6 +636,6 @@ pub(crate) fn size_words(bytes: u64) -> String {
 /// The outline of what follows a line, to be put behind a text.
 fn outlined(text: &str, path: &Path, after: usize) -> String {
     crate::outline::outline(text, path, after).map_or_else(String::new, |outline| {
-        format!("\n\nDeclared in the rest, by line:\n{outline}")
+        format!("\n\nDeclarations in the rest, by line:\n{outline}")
     })
 }

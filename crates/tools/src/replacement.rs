@@ -54,7 +54,7 @@ pub enum NotReplaced {
     Identical,
     /// Nothing to look for.
     #[error(
-        "old_string is empty, and the file has content already. Give the text to replace, or use Write to replace the whole file."
+        "old_string is empty, but the file already has content. Give the text to replace, or use Write to replace the whole file."
     )]
     Empty,
     /// Found nowhere.

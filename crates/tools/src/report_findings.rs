@@ -184,12 +184,12 @@ impl Tool for ReportFindings {
     async fn validate(&self, input: &Input, _context: &ToolContext) -> Result<(), ToolError> {
         if input.findings.len() > MOST_FINDINGS {
             return Err(ToolError::invalid(format!(
-                "A report has at most {MOST_FINDINGS} findings: give the most severe ones."
+                "A report has at most {MOST_FINDINGS} findings: keep the most severe ones."
             )));
         }
         if let Some(finding) = input.findings.iter().find(|it| it.line == Some(0)) {
             return Err(ToolError::invalid(format!(
-                "{}: lines are counted from 1.",
+                "{}: lines start at 1.",
                 finding.file
             )));
         }

@@ -178,7 +178,7 @@ impl Tool for TaskCreate {
                 })
                 .map_err(failed)?;
             return Err(ToolError::failed(format!(
-                "The task was not added, a hook objects: {objection}"
+                "A hook rejected the task, so it was not added: {objection}"
             )));
         }
         let list = tasks.read().map_err(failed)?;
@@ -214,7 +214,7 @@ impl Tool for TaskGet {
     }
 
     fn activity(&self, input: &GetInput) -> String {
-        format!("Looking at task {}", input.task_id)
+        format!("Reading task {}", input.task_id)
     }
 
     async fn call(&self, input: GetInput, context: CallContext) -> Result<ToolOutput, ToolError> {
@@ -271,7 +271,7 @@ impl Tool for TaskUpdate {
         let id = &input.task_id;
         match input.status {
             Some(NewStatus::Completed) => format!("Task {id} is done"),
-            Some(NewStatus::InProgress) => format!("Beginning with task {id}"),
+            Some(NewStatus::InProgress) => format!("Starting task {id}"),
             Some(NewStatus::Failed) => format!("Task {id} failed"),
             Some(NewStatus::Cancelled) => format!("Task {id} is cancelled"),
             Some(NewStatus::Deleted) => format!("Removing task {id}"),
@@ -349,7 +349,7 @@ async fn refusal(
         let objection = host.task_changed(before.clone(), TaskChange::Completed);
         if let Some(objection) = objection.await {
             return Some(format!(
-                "Task #{} is not completed, a hook objects: {objection}",
+                "A hook rejected the completion of task #{}: {objection}",
                 before.id
             ));
         }
@@ -358,7 +358,7 @@ async fn refusal(
         .task_changed(after, TaskChange::Updated(update))
         .await?;
     Some(format!(
-        "Task #{} is not changed, a hook objects: {objection}",
+        "A hook rejected the change of task #{}: {objection}",
         before.id
     ))
 }
@@ -454,7 +454,7 @@ impl Tool for TaskList {
     }
 
     fn activity(&self, _input: &ListInput) -> String {
-        "Looking at the task list".to_owned()
+        "Reading the task list".to_owned()
     }
 
     async fn call(&self, _input: ListInput, context: CallContext) -> Result<ToolOutput, ToolError> {

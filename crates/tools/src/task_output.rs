@@ -126,7 +126,7 @@ impl Tool for TaskOutput {
         }
         if !task.leftovers.is_empty() {
             text.push_str(&format!(
-                "\n[These processes still ran when the shell was done and were ended: {}.]",
+                "\n[These processes were still running when the shell exited and were killed: {}.]",
                 task.leftovers.join(", ")
             ));
         }

@@ -99,13 +99,13 @@ pub enum TaskListError {
         known: Vec<String>,
     },
     /// An update without a field.
-    #[error("Nothing to change: name a field besides taskId.")]
+    #[error("Nothing to change: give a field besides taskId.")]
     NothingToChange,
     /// The list is full.
     #[error("The list has {MOST_TASKS} tasks already; delete some that are done.")]
     Full,
     /// The tasks would wait for each other.
-    #[error("Task {waiting} can't wait for task {first}: that one waits for it already.")]
+    #[error("Task {waiting} can't wait for task {first}, which already waits for it.")]
     Circle {
         /// The task that should wait.
         waiting: String,

@@ -52,14 +52,14 @@ impl Tool for TeamCreate {
     }
 
     fn activity(&self, input: &Input) -> String {
-        format!("Making the team {}", input.team_name)
+        format!("Creating the team {}", input.team_name)
     }
 
     async fn call(&self, input: Input, context: CallContext) -> Result<ToolOutput, ToolError> {
         let host = context.session.needs_host(NAME)?;
         let made = host.create_team(&input.team_name, &input.description)?;
         let text = format!(
-            "The team {} is made; you lead it. Its task list is empty. Start members with Agent and team_name \"{}\".",
+            "Created the team {}; you lead it. Its task list is empty. Start members with Agent and team_name \"{}\".",
             made.name, made.name
         );
         Ok(ToolOutput::new(

@@ -51,7 +51,7 @@ impl Tool for TeamDelete {
     async fn call(&self, _input: Input, context: CallContext) -> Result<ToolOutput, ToolError> {
         let host = context.session.needs_host(NAME)?;
         let name = host.delete_team()?;
-        let text = format!("The team {name} is ended. The task list is the session's own again.");
+        let text = format!("Ended the team {name}. The task list is the session's own again.");
         Ok(ToolOutput::new(
             text.clone(),
             json!({"success": true, "team_name": name}),

@@ -107,11 +107,11 @@ fn is_plain_utf16(start: &[u8], unit: fn([u8; 2]) -> u16) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EncodingError {
     /// Half a character at the end, or half a pair.
-    #[error("it starts as {0} but holds bytes that {0} doesn't allow")]
+    #[error("it starts as {0} but contains bytes that are invalid in {0}")]
     Malformed(&'static str),
     /// The file's encoding has no such character.
     #[error(
-        "the file is stored as {encoding}, which has no character '{character}'; convert the file first (iconv) or leave that character out"
+        "the file is encoded as {encoding}, which can't represent '{character}'; convert the file first (iconv) or omit that character"
     )]
     NoSuchCharacter {
         /// The encoding.

@@ -113,7 +113,7 @@ impl Tool for TodoWrite {
 
         let mut text = "The task list is updated.".to_owned();
         if all_done {
-            text.push_str(" Everything on it is done, so it was cleared.");
+            text.push_str(" All items are completed, so it was cleared.");
         }
         if in_progress > 1 {
             text.push_str(&format!(

@@ -204,7 +204,7 @@ impl WebFetch {
         let end = from + part.chars().count();
         let more = if end < total {
             format!(
-                "\n\n[These are characters {from} to {end} of {total}. Call again with offset {end} to read on.]"
+                "\n\n[These are characters {from} to {end} of {total}. Call again with offset {end} to continue.]"
             )
         } else {
             String::new()

@@ -126,7 +126,7 @@ impl Tool for WebSearch {
         let all = input.allowed_domains.iter().chain(&input.blocked_domains);
         match all.clone().find(no_domain) {
             Some(domain) => Err(ToolError::invalid(format!(
-                "{domain:?} is not a domain; write it like example.com."
+                "{domain:?} is not a domain such as example.com."
             ))),
             None => Ok(()),
         }

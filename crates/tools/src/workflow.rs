@@ -91,7 +91,7 @@ impl Tool for Workflow {
         let fits = given == 1 || (given == 0 && input.resume_from_run_id.is_some());
         if !fits {
             return Err(ToolError::invalid(
-                "Give exactly one of script, name and scriptPath; a run that is resumed may have none.",
+                "Give exactly one of script, name and scriptPath; a resumed run needs none.",
             ));
         }
         Ok(())

@@ -57,7 +57,7 @@ const ALONE: CallTraits = CallTraits {
 /// Why a text can't name a worktree.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{name:?} can't name a worktree: use letters, digits, dots, underscores and dashes, in parts separated by slashes, {LONGEST_NAME} characters at most"
+    "{name:?} is not a valid worktree name: use letters, digits, dots, underscores and dashes, in parts separated by slashes, {LONGEST_NAME} characters at most"
 )]
 pub struct BadWorktreeName {
     name: String,

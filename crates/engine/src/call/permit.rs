@@ -258,7 +258,7 @@ impl Pipeline {
             let path = tools.shown(&changed.path);
             let diff = lathe_diff::unified(&changed.path, &wanted.after, &changed.after);
             Some(format!(
-                "The user changed your edit of {path} before it was made. What they wrote is what the file has now; the difference from your text:\n{diff}"
+                "The user changed your edit of {path} before it was made. The file has their version; its difference from your text:\n{diff}"
             ))
         });
         comparing.await.ok().flatten()
@@ -287,7 +287,7 @@ impl Pipeline {
         let prepared = self.tool.clone().prepare(input.clone(), &self.calls.tools);
         let prepared = prepared.ok()?;
         let reason =
-            format!("it ran confined to reading, and {what}; yes runs it again without that");
+            format!("it ran confined to reading, and {what}; yes runs it again unconfined");
         self.ask_for_release(prepared, reason, HookMay::Decide)
             .await
     }

@@ -18,7 +18,7 @@ use lathe_protocol::event::{Event, News, NoticeLevel, Priority};
 use lathe_protocol::message::Role;
 use std::time::Duration;
 
-/// Compactions without progress in a row before automatic compaction is switched off.
+/// Compactions without progress in a row before automatic compaction is disabled.
 pub(crate) const MOST_FAILURES: u32 = 3;
 /// Refused counts in a row before the provider isn't asked any more.
 const MOST_COUNT_FAILURES: u32 = 2;
@@ -84,7 +84,7 @@ pub(crate) async fn make_room(conversation: &mut Conversation, turn: &RunningTur
                 News::of("context", Priority::High),
                 NoticeLevel::Info,
                 format!(
-                    "The conversation fills {} % of the model's window; it is compacted at {} %.",
+                    "The conversation fills {} % of the model's window; it will be compacted at {} %.",
                     percent(tokens, windows.window),
                     percent(limit, windows.window),
                 ),

@@ -179,7 +179,7 @@ fn image_kind(path: &Path) -> Option<&'static str> {
 fn image(path: &Path, shown: &str, kind: &str, size: u64) -> Option<Value> {
     let content = if size > LARGEST_IMAGE {
         json!(crate::conversation::records::reminder(&format!(
-            "The user mentioned the image {shown}. It has {size} bytes, too many to show."
+            "The user mentioned the image {shown}. It is too large to show ({size} bytes)."
         )))
     } else {
         let data = base64::engine::general_purpose::STANDARD.encode(std::fs::read(path).ok()?);

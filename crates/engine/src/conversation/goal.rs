@@ -114,7 +114,7 @@ pub(crate) fn restore(shared: &ConversationShared, kept: &Value, transcript: &Pa
         shared.events.notice(
             NoticeLevel::Warning,
             format!(
-                "The goal {} comes from a transcript that is not Lathe's own, so it is left out; /goal sets it again.",
+                "The goal {} comes from a transcript of another program, so it was not restored; /goal sets it again.",
                 goal.condition
             ),
         );
@@ -187,7 +187,7 @@ pub(crate) async fn judge(
             say(
                 NoticeLevel::Warning,
                 format!(
-                    "The goal can't be reached by itself, so the turn ends: {condition}. {}",
+                    "The goal can't be reached without you, so the turn ends: {condition}. {}",
                     first_line(&reason)
                 ),
             );
@@ -222,7 +222,7 @@ enum JudgeError {
     Shell(#[from] lathe_shell::run::RunError),
     #[error(transparent)]
     Ask(#[from] lathe_model::ask::AskError),
-    #[error("the model gave no verdict; it said: {0}")]
+    #[error("the model gave no verdict: {0}")]
     NoVerdict(String),
 }
 

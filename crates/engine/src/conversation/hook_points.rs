@@ -51,7 +51,7 @@ pub(crate) struct HookPoints {
 /// Why an agent gets no worktree.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WorktreeRefused {
-    #[error("a WorktreeCreate hook objects: {0}")]
+    #[error("a WorktreeCreate hook refused: {0}")]
     Objection(String),
     #[error("a WorktreeCreate hook names {0}, which is not a folder")]
     NoFolder(String),
@@ -778,7 +778,7 @@ fn instruction_fields(file: &InstructionFile, reason: &str) -> Value {
 fn after_call(outcome: Option<HookOutcome>, name: &str) -> HookOutcome {
     let mut outcome = outcome.unwrap_or_default();
     if let Some(reason) = outcome.block.take() {
-        let objection = format!("A hook objects to this result of {name}: {reason}");
+        let objection = format!("A hook rejects this result of {name}: {reason}");
         outcome.additional_context.push(objection);
     }
     if let Some(of_server) = outcome.updated_mcp_tool_output.take()

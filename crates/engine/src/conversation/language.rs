@@ -131,7 +131,7 @@ fn configured(settings: &Resolved, plugins: &LoadedPlugins, permissions: &Permis
     let mut servers = Servers::new(&named, &[]);
     if named.len() < all {
         servers.problems.push(
-            "language servers are not started, because this folder is not trusted: they run programs that a project names. Trust it with `lathe trust add`"
+            "language servers are not started, because this folder is not trusted and they run programs of the project. Trust it with `lathe trust add`"
                 .to_owned(),
         );
     }

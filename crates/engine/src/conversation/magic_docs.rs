@@ -80,7 +80,7 @@ pub(crate) fn update_documents(conversation: &mut Conversation, turn: RecordId) 
                     NoticeLevel::Info,
                     format!("{shown} was updated."),
                 ),
-                Ok(Err(error)) => tracing::info!(%error, "a document was not brought up to date"),
+                Ok(Err(error)) => tracing::info!(%error, "a document was not updated"),
                 Err(error) => tracing::error!(%error, "updating a document failed"),
             }
         }

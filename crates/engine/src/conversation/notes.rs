@@ -71,7 +71,7 @@ pub(crate) async fn compact_to_notes(
         Ok(()) => true,
         Err(CompactionError::Prevented(_)) => false,
         Err(error) => {
-            tracing::info!(%error, "the notes can't stand in for the history");
+            tracing::info!(%error, "the notes can't replace the history");
             false
         }
     }

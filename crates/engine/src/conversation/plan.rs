@@ -199,8 +199,7 @@ pub(crate) fn plan_reminder(conversation: &mut Conversation) -> Option<String> {
             return None;
         }
         return Some(
-            "Plan mode is over: you may change files again, under the usual permissions."
-                .to_owned(),
+            "Plan mode is off: you may change files again, under the usual permissions.".to_owned(),
         );
     }
     if reminders.told && reminders.calls < AGAIN_AFTER {
@@ -223,10 +222,10 @@ pub(crate) fn plan_reminder(conversation: &mut Conversation) -> Option<String> {
     let end = if conversation.shared.questions.answerer() == Answerer::Nobody {
         "There is no user to approve it, so give the plan as your answer."
     } else {
-        "When it is complete, call ExitPlanMode; ask about what is open with AskUserQuestion before that. End your turn only with one of these two."
+        "When it is complete, call ExitPlanMode; settle open questions with AskUserQuestion before that. End your turn only with one of these two."
     };
     let how = conversation.fixed.prompt.planning.as_deref().unwrap_or(
-        "Say in it what will be changed where, and how it will be checked, as briefly as a reader can still follow.",
+        "Write what will change where, and how it will be verified, as briefly as possible.",
     );
     Some(format!(
         "Plan mode is on: read and think, but change nothing and run nothing that changes anything, until the user has approved a plan. The only file that you may write is the plan: {}. {there} {how} {end}",

@@ -163,7 +163,8 @@ impl Questions {
                 true
             }
             Err(error) => {
-                let text = format!("The leader can't be asked ({error}), so you are: {what}");
+                let text =
+                    format!("The leader can't be reached ({error}), so you are asked: {what}");
                 self.events.notice(NoticeLevel::Warning, text);
                 false
             }

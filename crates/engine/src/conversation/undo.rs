@@ -36,7 +36,7 @@ impl ChangeObserver for Undo {
 
     fn after_change(&self, path: &Path, turn: RecordId) {
         if let Err(error) = self.runtime.block_on(self.history.after_change(path, turn)) {
-            tracing::warn!(%error, path = %path.display(), "a change could not be noted for undo");
+            tracing::warn!(%error, path = %path.display(), "a change could not be recorded for undo");
         }
     }
 }

@@ -41,7 +41,7 @@ impl Shown {
                 let (first, last) = lines;
                 let kept: String = text.chars().take(LONGEST).collect();
                 let cut = if kept.len() < text.len() {
-                    "\n… (the rest is left out)"
+                    "\n… (the rest is omitted)"
                 } else {
                     ""
                 };
@@ -299,7 +299,7 @@ mod tests {
     fn a_long_selection_is_cut() {
         let text = "é".repeat(LONGEST + 1);
         let shown = shown_by(&selection((0, 0), (9, 1), &text)).unwrap();
-        assert!(shown.words("x", "E").contains("the rest is left out"));
+        assert!(shown.words("x", "E").contains("the rest is omitted"));
     }
 
     #[test]

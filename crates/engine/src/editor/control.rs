@@ -28,7 +28,7 @@ pub enum EditorUnknown {
     #[error(transparent)]
     Server(#[from] McpControlError),
     /// None is connected that opens files.
-    #[error("no editor is connected that opens files; /ide connects one")]
+    #[error("no connected editor can open files; /ide connects one")]
     CannotOpen,
     /// It refused to open a file.
     #[error("the editor did not open the file: {0}")]

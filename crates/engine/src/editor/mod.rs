@@ -129,7 +129,7 @@ impl EditorLink {
             self.give_up(editor);
             self.tell(shared);
             let text =
-                format!("The connection to {name} is lost. /ide lists the editors that run.");
+                format!("The connection to {name} was lost. /ide lists the running editors.");
             shared.events.news(
                 News::of("editor", Priority::Medium),
                 NoticeLevel::Warning,

@@ -253,7 +253,7 @@ fn standing(status: &ServerStatus) -> String {
     match &status.state {
         State::Failed { reason } => reason.clone(),
         State::NeedsAuth => format!("it requires a sign-in: `lathe mcp login {}`", status.name),
-        State::Disabled => "it is switched off".to_owned(),
+        State::Disabled => "it is disabled".to_owned(),
         State::Pending | State::Connected => "it took too long to connect".to_owned(),
     }
 }

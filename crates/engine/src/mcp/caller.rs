@@ -62,7 +62,7 @@ impl Caller {
         lathe_spawn::task(async move {
             let (server, uri) = resource;
             if let Err(error) = manager.subscribe(&server, &uri).await {
-                tracing::debug!(server, uri, %error, "a resource can't be followed");
+                tracing::debug!(server, uri, %error, "can't subscribe to a resource");
             }
         });
     }

@@ -607,7 +607,7 @@ impl Told {
         }
         if server.cut > 0 {
             let text = format!(
-                "The MCP server {name}: {} of its descriptions are too long and were cut.",
+                "The MCP server {name}: {} of its descriptions were too long and were cut.",
                 server.cut
             );
             self.once(&text, NoticeLevel::Info, events);

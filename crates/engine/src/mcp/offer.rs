@@ -244,14 +244,14 @@ impl Offer {
             }
             if before.is_none() {
                 let list = if new.is_empty() {
-                    "Its tools can be found with ToolSearch.".to_owned()
+                    "ToolSearch finds its tools.".to_owned()
                 } else {
                     format!("Its tools: {}.", some(&new))
                 };
                 texts.push(format!("The MCP server {server} is connected now. {list}"));
             } else if !new.is_empty() {
                 texts.push(format!(
-                    "The MCP server {server} has further tools now: {}.",
+                    "New tools of the MCP server {server}: {}.",
                     some(&new)
                 ));
             }

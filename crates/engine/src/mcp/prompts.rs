@@ -158,7 +158,7 @@ impl Missing {
             hint,
         } = self;
         format!(
-            "The skill {command} needs {names}. Give it in args, in this order, with quotes around what has blanks: {hint}"
+            "The skill {command} needs {names}. Give it in args, in this order, with quotes around arguments that contain spaces: {hint}"
         )
     }
 }

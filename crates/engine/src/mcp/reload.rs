@@ -187,14 +187,14 @@ fn differences(
                 "has a new configuration and is being reconnected".to_owned()
             }
             Standing::Ready(_) if known.is_some() => {
-                "may be used now and is being connected".to_owned()
+                "is enabled now and is being connected".to_owned()
             }
             Standing::Ready(_) => {
                 format!("was added ({}) and is being connected", server.scope)
             }
             // Who was off before, or has just been refused, is no news.
             Standing::Disabled(_) | Standing::Refused if !was_ready => continue,
-            Standing::Disabled(_) | Standing::Refused => "is switched off now".to_owned(),
+            Standing::Disabled(_) | Standing::Refused => "is disabled now".to_owned(),
             _ => {
                 let why = server.why_not().unwrap_or_default();
                 let what = if was_ready {

@@ -38,7 +38,7 @@ pub(super) enum SamplingError {
     SessionOver,
     #[error("servers get at most {MOST_ANSWERS} model answers per turn")]
     TooMany,
-    #[error("the budget of this session is spent")]
+    #[error("the budget of this session is used up")]
     BudgetSpent,
     #[error("the user declined")]
     Denied,
@@ -49,9 +49,9 @@ pub(super) enum SamplingError {
     NobodyToAsk,
     #[error("the question was withdrawn")]
     Withdrawn,
-    #[error("the first message must be the user's")]
+    #[error("the first message must have the role user")]
     FirstMessage,
-    #[error("a message doesn't fit: {0}")]
+    #[error("a message is invalid: {0}")]
     Message(#[from] serde_json::Error),
     #[error("the model took too long")]
     TimedOut,

@@ -286,7 +286,7 @@ pub(crate) async fn connect(
         let (git, settings) = (git.clone(), worktree::settings_of(shared));
         lathe_spawn::task(async move {
             for path in worktree::sweep(&git, &settings, worktree::PATIENCE).await {
-                tracing::info!(path = %path.display(), "a worktree that was left behind is removed");
+                tracing::info!(path = %path.display(), "removing a stale worktree");
             }
         });
     }

@@ -23,7 +23,7 @@ const MOST_CHARACTERS: usize = 24_000;
 /// The longest answer that is accepted.
 const MOST_ANSWER: usize = 6_000;
 
-const COMMIT: &str = "You write commit messages. You are shown a change and the subjects of earlier commits. Answer with the message alone: a subject of at most 72 characters in the manner of the earlier ones, and, where the reason isn't plain from it, a blank line and a short body that says why. Plain text, no code fence, no trailers.";
+const COMMIT: &str = "You write commit messages. You are shown a change and the subjects of earlier commits. Answer with the message alone: a subject of at most 72 characters in the style of the earlier ones, and, if the reason isn't obvious, a blank line and a short body that says why. Plain text, no code fence, no trailers.";
 const PULL_REQUEST: &str = "You write descriptions of pull requests. You are shown the commits and the change of a branch. Answer with a title of at most 72 characters, a blank line, and a description: what changes and why, then how it was or can be tested. Short, Markdown, no code fence around it, no trailers.";
 
 /// The kind of text.
@@ -54,7 +54,7 @@ pub enum ChangeTextError {
     #[error("{0}")]
     Nothing(String),
     /// The model gave none.
-    #[error("the model gave no usable text: {0}")]
+    #[error("the model returned no usable text: {0}")]
     Model(String),
 }
 

@@ -21,7 +21,7 @@ pub(super) fn first_remark(places: &Places) -> Option<String> {
     let _ = std::fs::create_dir_all(&places.config_home);
     let _ = std::fs::write(&marker, "");
     Some(format!(
-        "{} is read as a second, weaker configuration folder below {}: {}. Nothing is written there, and its sign-ins are not used. Switch it off with `lathe config set readClaudeHome false` or --no-claude-home.",
+        "{} is read as a second configuration folder with lower precedence than {}: {}. Nothing is written there, and its sign-ins are not used. Disable it with `lathe config set readClaudeHome false` or --no-claude-home.",
         home.display(),
         places.config_home.display(),
         found.join(", "),

@@ -200,7 +200,7 @@ fn load_settings(
         if more > 0 {
             what.truncate(MOST_WITHHELD);
             what.push(format!(
-                "and {more} more, which `lathe config doctor` names"
+                "and {more} more, which `lathe config doctor` lists"
             ));
         }
         remarks.push(Diagnostic::warning(format!(

@@ -76,7 +76,7 @@ fn explanation(config_home: &Path) -> Option<String> {
     let _ = std::fs::create_dir_all(config_home);
     let _ = std::fs::write(&marker, "");
     Some(
-        "Commands run in a sandbox and therefore without a question: they can write to the project, see no secrets, and reach the hosts that you allow. What it refuses is reported, and you can let a command run outside. `/sandbox` shows what holds; --no-sandbox, or sandbox.enabled in settings, switches it off."
+        "Commands run in a sandbox and therefore without confirmation: they can write to the project, see no secrets, and reach only the hosts that you allow. Refusals are reported, and you can allow a command to run outside. `/sandbox` shows the policy; --no-sandbox, or sandbox.enabled in settings, disables the sandbox."
             .to_owned(),
     )
 }

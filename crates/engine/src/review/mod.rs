@@ -100,7 +100,7 @@ pub enum ReviewError {
     #[error(transparent)]
     Target(#[from] TargetError),
     /// All finders failed.
-    #[error("no finder came to an end: {0}")]
+    #[error("no finder finished: {0}")]
     Failed(String),
     /// The user stopped it.
     #[error("the review was stopped")]
@@ -154,7 +154,7 @@ pub fn start(session: &SessionHandle, request: ReviewRequest, fix: bool) {
         let words = match outcome {
             Ok(report) if fix && !report.findings.is_empty() => report.fix_prompt(),
             Ok(report) => format!(
-                "The code review that the user asked for has ended. Tell them the findings in short, with their places; change nothing yet.\n\n{}",
+                "The code review that the user asked for has ended. Report the findings briefly, with their locations; change nothing yet.\n\n{}",
                 report::text(&report)
             ),
             Err(error) => {
@@ -241,7 +241,7 @@ async fn find(
     }
     if prompts.len() > MOST_FINDERS {
         remarks.push(format!(
-            "The change is large: {} of {} parts were looked at. Review it in parts, with paths.",
+            "The change is large: {} of {} parts were reviewed. Review it in parts, with paths.",
             MOST_FINDERS,
             prompts.len()
         ));

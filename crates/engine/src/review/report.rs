@@ -20,7 +20,7 @@ pub fn text(report: &ReviewReport) -> String {
     }
     if report.refuted > 0 {
         parts.push(format!(
-            "{} refuted by a second look.",
+            "{} refuted on verification.",
             counted(report.refuted, "finding")
         ));
     }
@@ -50,7 +50,7 @@ pub fn sarif(report: &ReviewReport) -> Value {
     let ids: BTreeSet<&str> = report.findings.iter().map(rule_id).collect();
     let rules: Vec<Value> = ids
         .iter()
-        .map(|id| json!({"id": id, "shortDescription": {"text": format!("Finding of the kind {id}")}}))
+        .map(|id| json!({"id": id, "shortDescription": {"text": format!("Finding of category {id}")}}))
         .collect();
     let results: Vec<Value> = report
         .findings
@@ -147,10 +147,7 @@ pub fn comments(report: &ReviewReport, shown: impl Fn(&str, u32) -> bool) -> Val
         counted(report.findings.len(), "finding")
     );
     if !others.is_empty() {
-        body.push_str(&format!(
-            "\n\nOutside of the difference:\n\n{}",
-            text_of(&others)
-        ));
+        body.push_str(&format!("\n\nOutside of the diff:\n\n{}", text_of(&others)));
     }
     json!({"event": "COMMENT", "body": body, "comments": comments})
 }

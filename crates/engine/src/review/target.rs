@@ -44,7 +44,7 @@ pub enum TargetError {
     #[error("gh failed: {0}; `gh auth status` shows whether it is signed in")]
     Gh(String),
     /// `gh` can't be started.
-    #[error("a pull request needs the program gh (https://cli.github.com): {0}")]
+    #[error("reviewing a pull request requires gh (https://cli.github.com): {0}")]
     NoGh(#[from] lathe_process::StartError),
     /// A path is not in the repository.
     #[error("{} can't be read in the repository: {source}", path.display())]

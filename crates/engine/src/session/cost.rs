@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 #[must_use]
 pub fn text(totals: &Totals) -> String {
     if totals.models.is_empty() {
-        return "No model was called yet.\n".to_owned();
+        return "No model has been called yet.\n".to_owned();
     }
     let mut out = format!("Total: ${:.4}\n", totals.cost_usd());
     let _ = writeln!(
@@ -31,7 +31,7 @@ pub fn text(totals: &Totals) -> String {
             usage.cache_creation_input_tokens,
             usage.output_tokens,
             if totals.unpriced_models.contains(model) {
-                "price unknown (declare it under `prices` in settings)".to_owned()
+                "price unknown (set it under `prices` in settings)".to_owned()
             } else {
                 format!("${:.4}", usage.cost_usd)
             }
@@ -94,7 +94,7 @@ mod tests {
             ..Usage::default()
         };
         let mut ledger = Ledger::default();
-        assert!(text(ledger.totals()).contains("No model was called"));
+        assert!(text(ledger.totals()).contains("No model has been called"));
         ledger.note_response("claude-opus-5-5", &usage, &catalog);
         ledger.note_part(Part::Side, "my-model", &usage, &catalog);
         let mut inner = Ledger::default();

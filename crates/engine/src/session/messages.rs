@@ -82,16 +82,16 @@ fn one_line(text: &str) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MessageRefused {
     /// The setting, or the user's answer.
-    #[error("that session takes no messages from this one")]
+    #[error("that session accepts no messages from this one")]
     Refused,
     /// Nobody is there to decide.
-    #[error("nobody is there to say whether that session takes messages")]
+    #[error("there is no user in that session to allow messages")]
     NobodyToAsk,
     /// It is too long.
     #[error("a message has at most {LONGEST} bytes")]
     TooLong,
     /// Too many wait.
-    #[error("too many messages wait there for the user's decision")]
+    #[error("too many messages are waiting for the user's decision there")]
     TooMany,
 }
 
@@ -158,8 +158,8 @@ async fn ask(shared: &Arc<ConversationShared>, first: &SessionMessage) {
     let input = json!({"questions": [{
         "question": question, "header": "Message",
         "options": [
-            {"label": ACCEPT, "description": "This session gets what that one writes, marked as its word."},
-            {"label": "Refuse", "description": "Nothing of it is taken."},
+            {"label": ACCEPT, "description": "This session gets its messages, marked with their sender."},
+            {"label": "Refuse", "description": "Its messages are dropped."},
         ],
     }]});
     let tool_use_id = ToolUseId::from("session-message");
@@ -233,9 +233,12 @@ pub(crate) async fn send(
     let Some(host) = found else {
         let known: Vec<String> = others(shared).iter().map(OtherSession::line).collect();
         return Err(ToolError::failed(if known.is_empty() {
-            format!("No session {to} runs; there is no other session.")
+            format!("There is no running session {to}, and no other one.")
         } else {
-            format!("No session {to} runs. There are: {}.", known.join("; "))
+            format!(
+                "There is no running session {to}. Running: {}.",
+                known.join("; ")
+            )
         }));
     };
     if host.session_id == shared.session.id {

@@ -59,7 +59,7 @@ pub(crate) enum BookError {
         path: PathBuf,
         source: std::io::Error,
     },
-    #[error("{} is damaged: {source}; repair it, or delete it to count anew", path.display())]
+    #[error("{} is damaged: {source}; repair it, or delete it to start again from zero", path.display())]
     Damaged {
         path: PathBuf,
         source: serde_json::Error,
@@ -176,9 +176,8 @@ pub(crate) fn check(shared: &ConversationShared, session_usd: f64) -> Option<Don
         }
         if spent * 100.0 >= limit * WARNED_AT && !state.warned.contains(&period) {
             state.warned.push(period);
-            let text = format!(
-                "${spent:.2} of the ${limit:.2} for {period} are spent in all sessions ({key})."
-            );
+            let text =
+                format!("All sessions have spent ${spent:.2} of ${limit:.2} for {period} ({key}).");
             shared
                 .events
                 .news(News::new(Priority::High), NoticeLevel::Warning, text);
@@ -228,7 +227,9 @@ mod tests {
         std::fs::write(&path, "{\"days\": 5}").unwrap();
         let error = add(&path, "2026-01-01", 1.0).unwrap_err();
         assert!(
-            error.to_string().contains("delete it to count anew"),
+            error
+                .to_string()
+                .contains("delete it to start again from zero"),
             "{error}"
         );
     }

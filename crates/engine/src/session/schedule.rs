@@ -67,7 +67,7 @@ fn fire_due(shared: &Arc<ConversationShared>, schedule: &Schedule) {
         }
     };
     for job in &due.ended {
-        let text = format!("The scheduled prompt {} has come to its end.", job.id);
+        let text = format!("The scheduled prompt {} has ended.", job.id);
         shared.events.notice(NoticeLevel::Info, text);
     }
     for job in &due.jobs {

@@ -258,7 +258,7 @@ impl Extensions {
             shown.map(|problem| Diagnostic::from(*problem)).collect();
         if lost.len() > SHOWN {
             remarks.push(Diagnostic::error(format!(
-                "{} more files of agents, skills and commands have no effect; `lathe skills validate` and `lathe agents validate` name them",
+                "{} more files of agents, skills and commands have no effect; `lathe skills validate` and `lathe agents validate` list them",
                 lost.len() - SHOWN
             )));
         }

@@ -119,7 +119,7 @@ impl ConversationShared {
             let why = match state {
                 State::Failed { reason } => format!("can't be used: {reason}"),
                 State::NeedsAuth => "requires sign-in".to_owned(),
-                State::Disabled => "is switched off".to_owned(),
+                State::Disabled => "is disabled".to_owned(),
                 State::Pending | State::Connected => "is being connected".to_owned(),
             };
             return Some(format!(

@@ -311,7 +311,7 @@ fn ending_of(ending: &CallEnding) -> Done {
         CallEnding::HookStopped { reason } => {
             Done::ended(TerminalReason::HookStopped, reason.clone())
         }
-        CallEnding::Deferred { .. } => Done::ended(TerminalReason::ToolDeferred, "Call put off"),
+        CallEnding::Deferred { .. } => Done::ended(TerminalReason::ToolDeferred, "Call deferred"),
         CallEnding::Repeated { reason } => {
             Done::ended(TerminalReason::RepeatedCalls, reason.clone())
         }

@@ -67,7 +67,7 @@ pub(crate) async fn wait(
         shared.events.notice(
             NoticeLevel::Warning,
             format!(
-                "The limit ends only in {}; Lathe waits {hours} hours at most by itself.",
+                "The limit ends only in {}; Lathe waits at most {hours} hours.",
                 words(delay)
             ),
         );
@@ -85,7 +85,7 @@ pub(crate) async fn wait(
     shared.events.notice(
         NoticeLevel::Warning,
         format!(
-            "A limit of the provider is reached. The turn continues by itself at {at}, in {}.",
+            "A limit of the provider is reached. The turn continues automatically at {at}, in {}.",
             words(delay)
         ),
     );
@@ -117,7 +117,7 @@ async fn agrees(
     let input = json!({"questions": [{
         "question": question, "header": "Limit",
         "options": [
-            {"label": "Wait", "description": format!("The turn continues by itself at {at}; esc ends the wait.")},
+            {"label": "Wait", "description": format!("The turn continues automatically at {at}; esc ends the wait.")},
             {"label": "Stop", "description": "The turn ends now."},
         ],
     }]});

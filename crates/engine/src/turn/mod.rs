@@ -222,14 +222,14 @@ impl Conversation {
             self.shared.events.notice(
                 NoticeLevel::Warning,
                 format!(
-                    "Stop hooks have sent the model back to work {MAX_STOP_HOOK_OBJECTIONS} times in a row; the turn ends now. Their last objection: {objection}"
+                    "Stop hooks have made the model continue {MAX_STOP_HOOK_OBJECTIONS} times in a row; the turn ends now. Their last objection: {objection}"
                 ),
             );
             return None;
         }
         self.shared.events.notice(
             NoticeLevel::Notice,
-            format!("A stop hook sends the model back to work: {objection}"),
+            format!("A stop hook makes the model continue: {objection}"),
         );
         let record = self.records.meta(
             self.tip,
@@ -342,11 +342,10 @@ impl Conversation {
         self.ledger.note_cache_break(&found.to_string());
         tracing::info!(%found, "the provider's cache can't be used");
         if found.expected.is_none() {
-            self.shared.events.news(News::of("cache", Priority::Low),
+            self.shared.events.news(
+                News::of("cache", Priority::Low),
                 NoticeLevel::Info,
-                format!(
-                    "The provider's cache can't be used for this request, so it costs more: {found}."
-                ),
+                format!("This request misses the provider's cache, so it costs more: {found}."),
             );
         }
     }

@@ -109,7 +109,7 @@ pub(crate) fn choose(
     Err(NotAvailable {
         model: resolved.id,
         allowed: match available {
-            [] => "none but the default".to_owned(),
+            [] => "only the default".to_owned(),
             some => some.join(", "),
         },
     })

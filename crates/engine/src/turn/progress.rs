@@ -92,7 +92,7 @@ pub(super) async fn after_batch(
     let verdict = conversation.shared.hooks.post_tool_batch(batch).await;
     let mut words = verdict.additional_context;
     let objection = verdict.block.as_ref();
-    words.extend(objection.map(|reason| format!("A hook objects to these results: {reason}")));
+    words.extend(objection.map(|reason| format!("A hook rejects these results: {reason}")));
     let record = (!words.is_empty()).then(|| {
         let words = reminder(&words.join("\n\n"));
         let record = conversation.records.meta(conversation.tip, words);

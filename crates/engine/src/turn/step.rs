@@ -202,10 +202,7 @@ impl Conversation {
         mut attempt: Attempt,
         error: ModelError,
     ) -> StepReport {
-        attempt
-            .executor
-            .stop("Not run: the answer it belongs to was lost.")
-            .await;
+        attempt.executor.stop("Not run: its answer was lost.").await;
         self.withdraw(turn, step, &mut attempt, "the model's answer was lost")
             .await;
         let failure = match &error {
@@ -293,7 +290,7 @@ impl Conversation {
             Delivery::Retracted { reason } => {
                 attempt
                     .executor
-                    .stop("Not run: the answer it belongs to was withdrawn.")
+                    .stop("Not run: its answer was withdrawn.")
                     .await;
                 self.withdraw(turn, step, attempt, &reason).await;
             }
@@ -305,7 +302,12 @@ impl Conversation {
                 error,
                 ..
             } => {
-                tracing::info!(attempt = number, ?status, error, "the model is asked again");
+                tracing::info!(
+                    attempt = number,
+                    ?status,
+                    error,
+                    "retrying the model request"
+                );
                 let failed = FailedRequest {
                     attempt: number,
                     max_retries,

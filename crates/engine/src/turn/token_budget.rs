@@ -58,7 +58,7 @@ impl TokenBudget {
         let (used, total) = (self.counted.unwrap_or(0), self.total.unwrap_or(0));
         let percent = used.saturating_mul(100) / total.max(1);
         format!(
-            "You have used {used} of the {total} output tokens that the user wants spent on this ({percent} %). Keep working: look deeper, verify, improve what is there. Don't summarise, and don't stop before the work is worth it."
+            "You have used {used} of the {total} output tokens that the user wants spent on this ({percent} %). Keep working: look deeper, verify, improve what is there. Don't summarise, and don't stop early."
         )
     }
 }

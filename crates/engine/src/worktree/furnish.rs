@@ -105,9 +105,7 @@ async fn copy_included(trusted: &Git, repository: &Path, path: &Path, remarks: &
         } else {
             &format!("{copied} files")
         };
-        remarks.push(format!(
-            "{files} that git ignores came along, as {INCLUDE_FILE} says."
-        ));
+        remarks.push(format!("Copied {files} that git ignores ({INCLUDE_FILE})."));
     }
     if !left_out.is_empty() {
         remarks.push(format!("Not copied: {}.", left_out.join(", ")));

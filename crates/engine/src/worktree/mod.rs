@@ -143,10 +143,10 @@ pub(crate) async fn make(
 /// Why there can be no worktree.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WorktreeError {
-    #[error("{0}, so a worktree can't be created. Work without one.")]
+    #[error("A worktree can't be created: {0}")]
     NotTrusted(#[from] NotTrusted),
     #[error(
-        "{} can't be used by git ({source}), so a worktree can't be created. Work without one.",
+        "A worktree can't be created: {} can't be used by git ({source})",
         folder.display()
     )]
     Unusable { folder: PathBuf, source: GitError },
@@ -225,9 +225,7 @@ impl Worktree {
         }
         let mut remarks = Vec::new();
         if left.is_ok() {
-            remarks.push(format!(
-                "It continues the branch {branch}, which was there."
-            ));
+            remarks.push(format!("It continues the existing branch {branch}."));
         }
         furnish(trusted, &repository, &path, settings, &mut remarks).await?;
         let dirty = ["status", "--porcelain", "--untracked-files=normal"];
@@ -240,7 +238,7 @@ impl Worktree {
         }
         if path.join(".gitmodules").exists() {
             remarks.push(
-                "Submodules are not checked out in the worktree; `git submodule update --init` does that where they are needed.".to_owned(),
+                "Submodules are not checked out in the worktree; `git submodule update --init` does that.".to_owned(),
             );
         }
         Ok(Self {

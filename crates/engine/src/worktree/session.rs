@@ -62,7 +62,7 @@ pub(crate) enum MoveError {
     Worktree(#[from] WorktreeError),
     #[error("{0}.")]
     NotTrusted(#[from] NotTrusted),
-    #[error("The session is in the worktree {} already. Leave it with ExitWorktree first.", .0.display())]
+    #[error("The session is already in the worktree {}. Leave it with ExitWorktree first.", .0.display())]
     AlreadyInside(PathBuf),
     #[error("{} is in use by another session or agent. Choose another name.", .0.display())]
     InUse(PathBuf),
@@ -73,14 +73,14 @@ pub(crate) enum MoveError {
     #[error("The session is in no worktree that EnterWorktree or --worktree put it into.")]
     NotInside,
     #[error(
-        "{} was there before this session, so it isn't removed. Leave it with action keep; `git worktree remove` removes it.",
+        "{} existed before this session, so it isn't removed. Leave it with action keep; `git worktree remove` removes it.",
         .0.display()
     )]
     Foreign(PathBuf),
     #[error("The worktree {} can't be checked ({source}), so it isn't removed. Leave it with action keep.", path.display())]
     Unchecked { path: PathBuf, source: GitError },
     #[error(
-        "The worktree holds work that is nowhere else: {0}. Commit and merge it, leave it with action keep, or ask the user whether it may be discarded."
+        "The worktree has work that exists nowhere else: {0}. Commit and merge it, leave it with action keep, or ask the user whether it may be discarded."
     )]
     Unmerged(String),
 }
@@ -162,7 +162,7 @@ async fn named(shared: &ConversationShared, name: &str) -> Result<Worktree, Move
         if let Some(mut found) = Worktree::take_up(&git, &path).await {
             found
                 .remarks
-                .push("It was there already, with what was done in it.".to_owned());
+                .push("It already existed, with the work in it.".to_owned());
             return Ok(found);
         }
     }
@@ -252,7 +252,7 @@ fn follow_instructions(shared: &ConversationShared, folder: &Path) -> Option<Str
     *instructions = Some(there);
     (!differing.is_empty()).then(|| {
         format!(
-            "These instruction files differ from those that you know, read them: {}.",
+            "These instruction files differ from the ones you have read; read them: {}.",
             differing.join(", ")
         )
     })
@@ -405,7 +405,7 @@ pub(crate) async fn open(
 /// Goes back into the worktree that the session was in, if it can be found and nobody else is in it.
 async fn take_up(shared: &Arc<ConversationShared>, kept: &Value) -> String {
     let Ok(kept) = serde_json::from_value::<Kept>(kept.clone()) else {
-        return "The session was in a worktree that is not understood; it continues in the original folder".to_owned();
+        return "The record of the session's worktree can't be read; the session continues in the original folder".to_owned();
     };
     let path = &kept.worktree_path;
     let instead = |why: &str| {

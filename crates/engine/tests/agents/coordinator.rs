@@ -121,7 +121,7 @@ async fn a_coordinator_has_the_tools_to_direct_and_workers_have_those_of_the_ses
     );
     talk.finish().await;
     assert!(!folder.exists(), "it goes with the session");
-    // A resumed session continues in the mode, until it is switched off.
+    // A resumed session continues in the mode, until it is disabled.
     let mut talk = place.resume().await;
     assert!(talk.session.tasks().coordinates());
     talk.say("and now").await;

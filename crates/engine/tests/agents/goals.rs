@@ -204,7 +204,7 @@ async fn a_budget_of_all_sessions_warns_and_then_ends_turns_in_each_of_them() {
     let mut talk = place.open().await;
     let result = talk.say("hello").await;
     assert!(
-        result.errors[0].contains("delete it to count anew"),
+        result.errors[0].contains("delete it to start again from zero"),
         "{result:?}"
     );
     talk.finish().await;

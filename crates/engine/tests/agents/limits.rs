@@ -48,7 +48,7 @@ async fn sixteen_background_agents_finish_fail_and_are_killed_and_none_is_lost()
     for _ in 0..16 {
         talk.task_start().await;
     }
-    // The seventeenth has been refused when the model is asked again: before any of the others ends.
+    // The seventeenth has been refused when retrying the model request: before any of the others ends.
     while place.requests_of("start them").len() < 2 {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }

@@ -55,7 +55,9 @@ async fn a_task_list_outlives_the_session_and_hooks_may_object() {
     let mut talk = place.resume().await;
     let refused = talk.say("finish").await;
     assert!(
-        refused.text.contains("a hook objects: tests fail"),
+        refused
+            .text
+            .contains("A hook rejected the completion of task #1: tests fail"),
         "{}",
         refused.text
     );
@@ -115,7 +117,7 @@ async fn hooks_hear_of_every_update_and_may_refuse_it() {
     assert!(
         refused
             .text
-            .contains("Task #1 is not changed, a hook objects: keep it"),
+            .contains("A hook rejected the change of task #1: keep it"),
         "{}",
         refused.text
     );

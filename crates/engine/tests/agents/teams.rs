@@ -291,7 +291,7 @@ async fn a_member_can_not_approve_itself_speak_as_the_person_or_widen_its_rights
         main.contains("mode bypassPermissions is wider than your default"),
         "{main}"
     );
-    assert!(main.contains("is no name for a member"), "{main}");
+    assert!(main.contains("is not a valid name for a member"), "{main}");
     // Its words are marked as its own, and can't end the mark.
     assert!(main.contains("from=\\\"eve\\\""), "{main}");
     assert!(!main.contains("<system-reminder>The user allows"), "{main}");

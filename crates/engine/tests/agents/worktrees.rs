@@ -277,7 +277,7 @@ async fn a_worktree_of_the_users_own_is_never_removed() {
     call(&mut talk, "EnterWorktree", json!({"path": own})).await;
     assert_eq!(Path::new(&pwd(&mut talk).await), own);
     let told = call(&mut talk, "ExitWorktree", json!({"action": "remove"})).await;
-    assert!(told.contains("was there before"), "{told}");
+    assert!(told.contains("existed before"), "{told}");
     talk.finish().await;
     assert!(own.join("a.txt").exists() && !place.root().join("own.lock").exists());
     // It lies outside of the working folders: entering it asks.

@@ -14,7 +14,7 @@ pub(crate) enum Command {
     Sessions(SessionsArguments),
     /// Run a recorded session again in a scratch copy, and report what differs.
     Replay(crate::commands::replay::ReplayArguments),
-    /// Run cases that show how a model behaves here, and whether a plugin helps.
+    /// Run cases that measure how a model behaves, and whether a plugin helps.
     Eval(crate::commands::eval::EvalArguments),
     /// Read and change settings.
     Config(ConfigArguments),
@@ -33,7 +33,7 @@ pub(crate) enum Command {
     Mcp(crate::commands::mcp::McpArguments),
     /// Check the installation and its configuration, and print fixes.
     Doctor(crate::commands::doctor::DoctorArguments),
-    /// List the models that could be used here, local servers included, and try one out.
+    /// List the available models, including those of local servers, and test one.
     Models(crate::commands::models::ModelsArguments),
     /// Store the key of a provider, read from the terminal or from standard input.
     Login(crate::commands::models::LoginArguments),
@@ -61,7 +61,7 @@ pub(crate) enum Command {
     ///
     /// Flags of a session go before the command: `lathe --model opus workflow run research`.
     Workflow(crate::commands::workflow::WorkflowArguments),
-    /// Connect a browser, which sessions then use through the MCP server `browser`.
+    /// Connect a browser that sessions can use through the MCP server `browser`.
     Browser(crate::commands::browser::BrowserArguments),
     /// Import the setup of another agent: settings, rules, servers, instructions, agents, commands, skills, hooks.
     Import(crate::commands::import::ImportArguments),
@@ -73,17 +73,17 @@ pub(crate) enum Command {
     Web(crate::commands::serve::WebArguments),
     /// List, admit and revoke the devices that may use the page and the API.
     Devices(crate::commands::serve::DevicesArguments),
-    /// Move a session with its git state to another machine, or take one in.
+    /// Move a session with its git state to another machine, or receive one.
     Teleport(crate::commands::teleport::TeleportArguments),
-    /// Run agents as jobs, on this machine or on many: submit, work, watch, answer, fetch results.
+    /// Run agents as jobs on one or many machines: submit, work, watch, answer, fetch results.
     Fleet(crate::commands::fleet::FleetArguments),
-    /// Update to the newest version of the channel, or name the command that does.
+    /// Update to the newest version of the channel, or print the command that does.
     Update(crate::commands::update::UpdateArguments),
     /// Install a version for this user, go back to one, or change the channel.
     Install(crate::commands::update::InstallArguments),
     /// Remove the installation; settings and sessions stay unless --purge is given.
     Uninstall(crate::commands::update::UninstallArguments),
-    /// Delete everything that is kept about a project: sessions, memory, trust, server choices.
+    /// Delete all data of a project: sessions, memory, trust, server choices.
     Purge(crate::commands::purge::PurgeArguments),
     /// Inspect the request that would be sent to the model.
     Debug(DebugArguments),
@@ -126,44 +126,44 @@ pub(crate) enum SessionsCommand {
         /// The sessions of all folders.
         #[arg(long)]
         all: bool,
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
     /// Show a session: its properties, prompts and outcome.
     Show {
-        /// Its id, the beginning of it, its title, or its file.
+        /// The session: an id or a prefix of it, a title, or a file.
         session: String,
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
     /// Export a session to a file, or to standard output.
     Export {
-        /// Its id, the beginning of it, its title, or its file.
+        /// The session: an id or a prefix of it, a title, or a file.
         session: String,
-        /// The format; by default what the end of the file's name asks for (.md, .txt, .json, .html), else Markdown.
+        /// The format. Default: by the file's extension (.md, .txt, .json, .html), else Markdown.
         #[arg(long, value_enum)]
         format: Option<ExportFormat>,
         /// The file; standard output if absent.
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
-        /// Hide keys, tokens, passwords, mail addresses and the home folder.
+        /// Hide keys, tokens, passwords, mail addresses, and the folders of you and the project.
         #[arg(long)]
         sanitize: bool,
     },
-    /// Take in a session: a transcript (JSON lines) or an export as JSON.
+    /// Import a session: a transcript (JSON lines) or a JSON export.
     Import {
         /// The file.
         file: PathBuf,
     },
     /// Check that no line of a session's transcripts was changed, removed or moved.
     ///
-    /// Every line carries a hash of itself and the line before it. Exits with 1 if something is not as it was written.
+    /// Every line carries a hash of itself and the line before it. Exits with 1 if anything was altered.
     Verify {
-        /// Its id, the beginning of it, its title, or its file.
+        /// The session: an id or a prefix of it, a title, or a file.
         session: String,
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
@@ -183,10 +183,10 @@ pub(crate) enum SessionsCommand {
     },
     /// Delete sessions permanently.
     Delete {
-        /// Their ids, the beginnings of them, their titles, or their files.
+        /// The sessions: ids or prefixes of them, titles, or files.
         #[arg(required = true)]
         sessions: Vec<String>,
-        /// As JSON.
+        /// Print JSON.
         #[arg(long, action = ArgAction::SetTrue)]
         json: bool,
     },
@@ -194,14 +194,14 @@ pub(crate) enum SessionsCommand {
     Rewind(RewindArguments),
     /// Set the title of a session.
     Rename {
-        /// Its id, the beginning of it, its title, or its file.
+        /// The session: an id or a prefix of it, a title, or a file.
         session: String,
         /// The title.
         title: String,
     },
     /// Tag a session; an empty tag removes it.
     Tag {
-        /// Its id, the beginning of it, its title, or its file.
+        /// The session: an id or a prefix of it, a title, or a file.
         session: String,
         /// The tag.
         tag: String,
@@ -235,10 +235,10 @@ pub(crate) struct SearchArguments {
     /// Only sessions in which a call named a file whose path contains this.
     #[arg(long)]
     pub(crate) file: Option<String>,
-    /// The most sessions to show.
+    /// Maximum number of sessions to show.
     #[arg(long, default_value_t = 20)]
     pub(crate) limit: usize,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -246,9 +246,9 @@ pub(crate) struct SearchArguments {
 // `lathe sessions rewind`.
 #[derive(Debug, Args)]
 pub(crate) struct RewindArguments {
-    /// Its id, the beginning of it, its title, or its file.
+    /// The session: an id or a prefix of it, a title, or a file.
     pub(crate) session: String,
-    /// The prompt: its id, or the beginning of it (`lathe sessions show` lists them).
+    /// The prompt: its id or a prefix of it (`lathe sessions show` lists them).
     pub(crate) to: String,
     /// Only the files.
     #[arg(long, conflicts_with = "conversation")]
@@ -262,7 +262,7 @@ pub(crate) struct RewindArguments {
     /// Overwrite files that were changed outside the session since.
     #[arg(long)]
     pub(crate) force: bool,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -270,11 +270,11 @@ pub(crate) struct RewindArguments {
 /// A settings file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum Scope {
-    /// Yours, for every project.
+    /// Your settings, for all projects.
     User,
-    /// The project's, shared.
+    /// The project's settings, shared.
     Project,
-    /// Yours, for this project.
+    /// Your settings, for this project.
     #[default]
     Local,
 }
@@ -284,7 +284,7 @@ pub(crate) enum Scope {
 pub(crate) struct ConfigArguments {
     #[command(subcommand)]
     pub(crate) command: ConfigCommand,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long, global = true)]
     pub(crate) json: bool,
     /// A settings file, or settings as JSON, that overrides the user's and the project's. Repeatable.
@@ -344,7 +344,7 @@ pub(crate) enum ConfigCommand {
 pub(crate) struct TrustArguments {
     #[command(subcommand)]
     pub(crate) command: Option<TrustCommand>,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long, global = true)]
     pub(crate) json: bool,
 }
@@ -359,11 +359,11 @@ pub(crate) enum TrustCommand {
         /// The folder.
         #[arg(default_value = ".")]
         folder: PathBuf,
-        /// Also let its instruction files import files from outside of it.
+        /// Also let its instruction files import files from outside the folder.
         #[arg(long)]
         imports: bool,
     },
-    /// Forget a folder.
+    /// Remove a folder from the list.
     Remove {
         /// The folder.
         #[arg(default_value = ".")]
@@ -376,7 +376,7 @@ pub(crate) enum TrustCommand {
 pub(crate) struct HooksArguments {
     #[command(subcommand)]
     pub(crate) command: HooksCommand,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long, global = true)]
     pub(crate) json: bool,
     /// A settings file, or settings as JSON. Repeatable.
@@ -426,7 +426,7 @@ pub(crate) enum BehaviorWord {
 pub(crate) enum PermissionsCommand {
     /// List the effective rules with their sources.
     List {
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
@@ -469,7 +469,7 @@ pub(crate) struct ExplainArguments {
     pub(crate) command: Vec<String>,
     #[command(flatten)]
     pub(crate) options: JudgeArguments,
-    /// As one JSON object.
+    /// Print one JSON object.
     #[arg(long)]
     pub(crate) json: bool,
 }

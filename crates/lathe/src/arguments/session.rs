@@ -78,11 +78,11 @@ pub(crate) struct OutputArguments {
     #[arg(long, help_heading = "Output")]
     pub(crate) replay_user_messages: bool,
 
-    /// With stream-json: include the words of sub-agents.
+    /// With stream-json: include the text of sub-agents.
     #[arg(long, help_heading = "Output")]
     pub(crate) forward_subagent_text: bool,
 
-    /// Whether the next prompt is suggested after a turn, in the terminal and to SDK hosts.
+    /// Whether to suggest the next prompt after a turn, in the terminal and to SDK hosts.
     #[arg(
         long,
         value_name = "ON",
@@ -93,7 +93,7 @@ pub(crate) struct OutputArguments {
     )]
     pub(crate) prompt_suggestions: Option<bool>,
 
-    /// With --print: write the answer to a file too.
+    /// With --print: also write the answer to a file.
     #[arg(
         short = 'o',
         long,
@@ -103,11 +103,11 @@ pub(crate) struct OutputArguments {
     )]
     pub(crate) output_last_message: Option<PathBuf>,
 
-    /// Let commands in the background run on after the end. Without it they end with the session, and are named.
+    /// Keep background commands running after the end. By default they are stopped and listed.
     #[arg(long, requires = "print", help_heading = "Output")]
     pub(crate) keep_background: bool,
 
-    /// End at once when the process that started this one ends.
+    /// End when the parent process ends.
     #[arg(long, hide = true)]
     pub(crate) end_with_parent: bool,
 
@@ -148,7 +148,7 @@ pub(crate) struct ModelArguments {
     #[arg(long, value_parser = ["low", "medium", "high", "xhigh", "max", "auto"], value_name = "LEVEL", help_heading = "Model")]
     pub(crate) effort: Option<String>,
 
-    /// Tokens that the API lets one task use.
+    /// Maximum number of tokens that the API lets one task use.
     #[arg(long, value_name = "TOKENS", help_heading = "Model")]
     pub(crate) task_budget: Option<u64>,
 
@@ -169,7 +169,7 @@ pub(crate) struct ModelArguments {
     )]
     pub(crate) betas: Vec<String>,
 
-    /// When the conversation is compacted: auto, off, or the number of tokens that it may fill before.
+    /// When to compact the conversation: auto, off, or above a number of tokens.
     #[arg(long, value_name = "WHEN", value_parser = values::compaction, help_heading = "Model")]
     pub(crate) autocompact: Option<serde_json::Value>,
 
@@ -178,7 +178,7 @@ pub(crate) struct ModelArguments {
     pub(crate) max_turns: Option<u32>,
 
     /// Maximum cost of this run in dollars, without earlier spending of a resumed session.
-    #[arg(long, value_name = "USD", value_parser = values::positive_dollars, help_heading = "Model")]
+    #[arg(long, value_name = "USD", allow_negative_numbers = true, value_parser = values::positive_dollars, help_heading = "Model")]
     pub(crate) max_budget_usd: Option<f64>,
 
     /// Continue until this is reached: a condition, or a command after `!`.
@@ -224,7 +224,7 @@ pub(crate) struct SystemPromptArguments {
     )]
     pub(crate) append_system_prompt: Option<String>,
 
-    /// Tell what varies (folder, date, repository) in the conversation instead of the system prompt, so that
+    /// Send the variable parts (folder, date, repository) in the conversation instead of the system prompt, so that
     /// the prompt is the same on every machine.
     #[arg(long, help_heading = "Prompt")]
     pub(crate) exclude_dynamic_system_prompt_sections: bool,
@@ -262,7 +262,7 @@ pub(crate) struct PermissionArguments {
     #[arg(long = "disallowedTools", alias = "disallowed-tools", value_name = "RULES", num_args = 1.., help_heading = "Permissions")]
     pub(crate) disallowed_tools: Vec<String>,
 
-    /// How calls are decided that no rule matches: default (or manual), acceptEdits, plan, dontAsk,
+    /// How to decide calls that no rule matches: default (or manual), acceptEdits, plan, dontAsk,
     /// bypassPermissions, auto.
     #[arg(long, value_name = "MODE", value_parser = values::permission_mode, help_heading = "Permissions")]
     pub(crate) permission_mode: Option<PermissionMode>,
@@ -279,7 +279,7 @@ pub(crate) struct PermissionArguments {
     #[arg(long, help_heading = "Permissions")]
     pub(crate) allow_dangerously_skip_permissions: bool,
 
-    /// Answer permission questions by a tool of an MCP server (mcp__server__tool), or "stdio" for the
+    /// Answer permission questions with a tool of an MCP server (mcp__server__tool), or "stdio" for the
     /// host on standard input and output.
     #[arg(long, value_name = "NAME", help_heading = "Permissions")]
     pub(crate) permission_prompt_tool: Option<String>,
@@ -312,7 +312,7 @@ pub(crate) struct ExtensionArguments {
     #[arg(long, value_name = "NAME", help_heading = "Extensions")]
     pub(crate) agent: Option<String>,
 
-    /// Let the main conversation only direct workers.
+    /// Coordinator mode: the main conversation only directs workers.
     #[arg(long, help_heading = "Extensions")]
     pub(crate) coordinator: bool,
 
@@ -349,7 +349,7 @@ pub(crate) struct ResumeArguments {
     )]
     pub(crate) continue_session: bool,
 
-    /// Resume a session by its id, the beginning of it, its title, or its file.
+    /// Resume a session by its id or a prefix of it, its title, or its file.
     #[arg(short = 'r', long, value_name = "SESSION", num_args = 0..=1, default_missing_value = "", help_heading = "Session")]
     pub(crate) resume: Option<String>,
 
@@ -357,15 +357,15 @@ pub(crate) struct ResumeArguments {
     #[arg(long, value_name = "PR", conflicts_with_all = ["resume", "continue_session"], help_heading = "Session")]
     pub(crate) from_pr: Option<String>,
 
-    /// Start the session in the background, and print its id. `lathe attach ID` opens it.
+    /// Start the session in the background and print its id; `lathe attach ID` opens it.
     #[arg(long, conflicts_with_all = ["print", "input_format", "init_only"], help_heading = "Session")]
     pub(crate) bg: bool,
 
-    /// Be a member of a team, as its leader ordered: TEAM/NAME. The leader starts such sessions.
+    /// Run as a member of a team: TEAM/NAME. Started by the team's leader.
     #[arg(long, value_name = "TEAM/NAME", hide = true, conflicts_with_all = ["prompt", "print", "resume", "continue_session", "input_format", "init_only"])]
     pub(crate) team_member: Option<String>,
 
-    /// Work in a git worktree of this name, which is made if it isn't there; without a name, in a new one.
+    /// Work in the git worktree of this name, created if it doesn't exist; without a name, in a new one.
     #[arg(short = 'w', long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", value_parser = values::worktree, help_heading = "Session")]
     pub(crate) worktree: Option<String>,
 
@@ -431,12 +431,12 @@ pub(crate) struct SettingsArguments {
     #[arg(long, value_name = "KEY=VALUE", value_parser = values::setting, help_heading = "Settings")]
     pub(crate) config: Vec<serde_json::Value>,
 
-    /// Read nothing but what flags name: no settings, instruction files, hooks, extensions, MCP servers or memory.
+    /// Read only what flags name: no settings, instruction files, hooks, extensions, MCP servers or memory.
     #[arg(long, help_heading = "Settings")]
     pub(crate) bare: bool,
 
-    /// Leave out everything that was added to Lathe (instruction files, hooks, extensions, MCP servers, memory)
-    /// but keep settings and permissions; to find out what causes a problem.
+    /// Ignore everything that was added to Lathe (instruction files, hooks, extensions, MCP servers, memory)
+    /// but keep settings and permissions, to find the cause of a problem.
     #[arg(long, help_heading = "Settings")]
     pub(crate) safe_mode: bool,
 

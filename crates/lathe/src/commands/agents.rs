@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct AgentsArguments {
     #[command(subcommand)]
     command: Option<AgentsCommand>,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long, global = true)]
     json: bool,
     /// Agents as JSON, or a file that holds it, as for a session.
@@ -109,7 +109,7 @@ fn of_path(places: &Places, mut all: AgentCatalog, path: &Path) -> Result<AgentC
         .retain(|problem| extensions::lies_in(&problem.file, &path));
     all.retain(inside);
     if all.is_empty() && all.problems.is_empty() {
-        let error = CliError::failure(format!("{}: there is no agent", path.display()));
+        let error = CliError::failure(format!("there is no agent in {}", path.display()));
         return Err(error.hint("a file defines an agent if its front matter has a name"));
     }
     Ok(all)

@@ -20,22 +20,22 @@ pub(crate) struct BrowserArguments {
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]
 enum BrowserCommand {
-    /// Let a browser find the host, and add the MCP server `browser` to your settings.
+    /// Register the host with a browser, and add the MCP server `browser` to your settings.
     Install {
         /// chrome, chromium, edge, brave or firefox.
         #[arg(long, default_value = "chrome")]
         browser: Browser,
-        /// The id of the extension, as the browser shows it.
+        /// The id of the extension, as shown by the browser.
         #[arg(long, value_name = "ID", default_value = lathe_browser::EXTENSION_ID)]
         extension_id: String,
     },
-    /// The host; the browser starts it.
+    /// Run the native-messaging host; started by the browser.
     Host {
         /// Arguments of the browser: the manifest or the extension.
         #[arg(hide = true)]
         passed: Vec<String>,
     },
-    /// The MCP server; a session starts it.
+    /// Run the MCP server; started by a session.
     Mcp,
 }
 

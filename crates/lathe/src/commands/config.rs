@@ -2,9 +2,10 @@
 
 use super::{exit_if, load_options, open_editor, places, print, print_line, setting_sources};
 use crate::arguments::{ConfigArguments, ConfigCommand, TrustArguments, TrustCommand};
-use crate::error::{Kinded as _, Outcome};
+use crate::error::{CliError, Kinded as _, Outcome};
 use lathe_settings::cli::{self, Format};
 use lathe_settings::trust_store::TrustStore;
+use lathe_settings::write::WriteError;
 use lathe_settings::{Environment, load};
 
 /// `lathe config`.
@@ -20,12 +21,14 @@ pub(crate) fn run(environment: Environment, arguments: ConfigArguments) -> Outco
     let options = load_options(&places, &arguments.settings, sources);
     let resolved = load(&places, &options);
     match arguments.command {
-        ConfigCommand::Get { key } => print_line(&cli::get(&resolved, &key, format).or_failure()?),
+        ConfigCommand::Get { key } => {
+            print_line(&cli::get(&resolved, &key, format).map_err(kinded)?)
+        }
         ConfigCommand::Set { key, value, scope } => {
-            print_line(&cli::set(&places, scope.into(), &key, &value, None).or_usage()?)
+            print_line(&cli::set(&places, scope.into(), &key, &value, None).map_err(kinded)?)
         }
         ConfigCommand::Unset { key, scope } => {
-            print_line(&cli::unset(&places, scope.into(), &key, None).or_usage()?)
+            print_line(&cli::unset(&places, scope.into(), &key, None).map_err(kinded)?)
         }
         ConfigCommand::Path => print(&cli::paths(&places, &options, format)),
         ConfigCommand::Edit { scope } => {
@@ -42,6 +45,16 @@ pub(crate) fn run(environment: Environment, arguments: ConfigArguments) -> Outco
         ConfigCommand::List | ConfigCommand::Env | ConfigCommand::Schema => {
             print(&cli::list(&resolved, format))
         }
+    }
+}
+
+/// A wrong key, value or folder is wrong usage; a file that can't be read or written is a failure.
+fn kinded(error: cli::CliError) -> CliError {
+    match error {
+        cli::CliError::NotSet(_)
+        | cli::CliError::Trust(_)
+        | cli::CliError::Write(WriteError::Io { .. }) => CliError::failure(error),
+        error => CliError::usage(error),
     }
 }
 
@@ -72,5 +85,5 @@ pub(crate) fn trust(environment: Environment, arguments: TrustArguments) -> Outc
         }
         TrustCommand::Remove { folder } => cli::trust_remove(&places, &store, &folder),
     };
-    print_line(&text.or_failure()?)
+    print_line(&text.map_err(kinded)?)
 }

@@ -28,9 +28,9 @@ pub(crate) enum SessionReport {
 // The session, and the format.
 #[derive(Debug, Args)]
 pub(crate) struct ReportArguments {
-    /// Its id, the beginning of it, its title, or its file. The newest of this folder if absent.
+    /// The session: an id or a prefix of it, a title, or a file. The newest of this folder if absent.
     session: Option<String>,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }

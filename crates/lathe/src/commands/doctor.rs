@@ -11,7 +11,7 @@ use std::path::PathBuf;
 // `lathe doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArguments {
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
     /// Do not start MCP servers.

@@ -138,7 +138,7 @@ impl Listing<'_> {
         if !self.problems.is_empty() {
             let _ = writeln!(
                 text,
-                "{}; `lathe {}s validate` names them",
+                "{}; `lathe {}s validate` lists them",
                 counted(self.problems.len(), "problem"),
                 self.what
             );

@@ -13,7 +13,7 @@ const MARK: &str = ".import-offered";
 // `lathe import`.
 #[derive(Debug, Args)]
 pub(crate) struct ImportArguments {
-    /// claude, codex, gemini, opencode, cursor or aider. Without it, every one that is found.
+    /// claude, codex, gemini, opencode, cursor or aider. Default: every one that is found.
     agent: Option<Agent>,
     /// Show what would be imported, and write nothing.
     #[arg(long)]
@@ -21,7 +21,7 @@ pub(crate) struct ImportArguments {
     /// Also import conversations, which can then be resumed.
     #[arg(long)]
     sessions: bool,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -34,9 +34,7 @@ pub(crate) fn run(environment: Environment, arguments: &ImportArguments) -> Outc
         None => lathe_import::found(&places),
     };
     if agents.is_empty() && !arguments.json {
-        return print_line(
-            "no setup of another agent was found here; ~/.claude is read where it is",
-        );
+        return print_line("no setup of another agent was found here; ~/.claude is read in place");
     }
     let mut reports = Vec::new();
     for agent in agents {
@@ -51,7 +49,7 @@ pub(crate) fn run(environment: Environment, arguments: &ImportArguments) -> Outc
     let count =
         |fates: &[Fate]| -> usize { reports.iter().map(|report| report.count(fates)).sum() };
     text.push_str(&format!(
-        "\n{}: {} taken or changed, {} there already, {} left, {} secrets\n",
+        "\n{}: {} items, {} already present, {} skipped, {} secrets\n",
         if arguments.dry_run {
             "would import"
         } else {
@@ -89,7 +87,7 @@ fn ask(places: &Places, agents: &[Agent]) {
     loop {
         let _ = write!(
             stderr,
-            "Found a setup of {}. Import it? (y: yes, s: show what would be done, enter: no) ",
+            "Found a setup of {}. Import it? (y: yes, s: show what would be imported, enter: no) ",
             names.join(", ")
         );
         let _ = stderr.flush();

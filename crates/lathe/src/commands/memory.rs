@@ -19,7 +19,7 @@ pub(crate) struct MemoryArguments {
 pub(crate) enum MemoryCommand {
     /// List the topics.
     List {
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
@@ -36,11 +36,12 @@ pub(crate) enum MemoryCommand {
     /// Add a line to the index.
     Add {
         /// The note.
+        #[arg(required = true)]
         note: Vec<String>,
     },
     /// List proposals that wait for a decision.
     Proposals {
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },

@@ -15,7 +15,7 @@ use std::io::{BufRead as _, IsTerminal as _, Write as _};
 pub(crate) struct ModelsArguments {
     #[command(subcommand)]
     command: Option<ModelsCommand>,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -27,13 +27,13 @@ enum ModelsCommand {
     Test {
         /// `provider/model`, or a short name.
         model: String,
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
     /// Fetch a newer table of windows, prices and abilities.
     Update {
-        /// Its address, instead of `modelTableUrl` in settings.
+        /// Its URL, instead of `modelTableUrl` in settings.
         url: Option<String>,
     },
 }
@@ -41,7 +41,7 @@ enum ModelsCommand {
 // `lathe login`.
 #[derive(Debug, Args)]
 pub(crate) struct LoginArguments {
-    /// The provider. Without one, the providers and where their keys come from are listed.
+    /// The provider. Without it, list the providers and the sources of their keys.
     provider: Option<String>,
 }
 
@@ -196,7 +196,7 @@ pub(crate) fn logout(environment: Environment, arguments: &LogoutArguments) -> O
     let provider = &arguments.provider;
     let removed = store.remove(provider).or_failure()?;
     if removed {
-        print(&format!("The key of {provider} is removed.\n"))
+        print(&format!("Removed the key of {provider}.\n"))
     } else {
         Err(CliError::failure(format!("no key of {provider} is stored")))
     }

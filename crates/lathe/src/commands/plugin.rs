@@ -27,7 +27,7 @@ const NOT_TRUSTED: &str = "this folder is not trusted yet, so plugins that its s
 pub(crate) struct PluginArguments {
     #[command(subcommand)]
     command: Option<PluginCommand>,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long, global = true)]
     json: bool,
 }
@@ -93,9 +93,9 @@ enum PluginCommand {
         #[arg(short, long)]
         yes: bool,
     },
-    /// Check a plugin or a marketplace that you develop.
+    /// Check a plugin or marketplace under development.
     Validate {
-        /// Its folder.
+        /// The folder.
         #[arg(default_value = ".")]
         path: PathBuf,
     },
@@ -184,7 +184,7 @@ impl PluginCommands {
             } => self.each(&plugins, |manager, id| {
                 let scope = manager.uninstall(id, scope.map(Source::from), keep_data)?;
                 Ok((
-                    format!("{id} is removed ({})", scope.name()),
+                    format!("removed {id} ({})", scope.name()),
                     json!({"id": id.to_string(), "removed": true, "scope": scope}),
                 ))
             }),
@@ -237,11 +237,11 @@ impl PluginCommands {
         let what = match &installed.replaced {
             Some(old) if *old != installed.version => {
                 format!(
-                    "{} is updated from {old} to {}",
+                    "updated {} from {old} to {}",
                     installed.id, installed.version
                 )
             }
-            Some(_) => format!("{} {} is fetched again", installed.id, installed.version),
+            Some(_) => format!("fetched {} {} again", installed.id, installed.version),
             None if installed.on => {
                 format!(
                     "{} {} is installed and enabled",
@@ -486,7 +486,7 @@ impl PluginCommands {
         let plugins = manager.installed_from(name)?;
         if !plugins.is_empty() && !yes {
             let names: Vec<String> = plugins.iter().map(ToString::to_string).collect();
-            let shown = format!("These plugins are removed with it: {}\n", names.join(", "));
+            let shown = format!("This also removes these plugins: {}\n", names.join(", "));
             ask(&shown, "Remove them?")?;
         }
         let gone = manager.remove_marketplace(name)?;
@@ -496,7 +496,7 @@ impl PluginCommands {
                 "plugins": gone.iter().map(ToString::to_string).collect::<Vec<_>>(),
             }));
         }
-        print(&format!("the marketplace {name} is removed\n"))
+        print(&format!("removed the marketplace {name}\n"))
     }
 
     fn added(&self, marketplace: &lathe_extensions::plugins::Marketplace, what: &str) -> Outcome {

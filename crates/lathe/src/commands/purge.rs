@@ -26,13 +26,13 @@ const ABOUT_PROJECTS: [&str; 7] = [
 // `lathe purge`.
 #[derive(Debug, Args)]
 pub(crate) struct PurgeArguments {
-    /// The project's folder; it need not exist any more.
+    /// The project's folder; it may no longer exist.
     #[arg(default_value = ".", conflicts_with = "all")]
     path: PathBuf,
     /// Show what would be deleted, and delete nothing.
     #[arg(long)]
     dry_run: bool,
-    /// Everything that is kept about all projects.
+    /// The data of all projects.
     #[arg(long)]
     all: bool,
 }
@@ -68,7 +68,7 @@ impl Purge {
             let path = self.places.config_home.join(name);
             self.delete(&path)?;
         }
-        self.finish("nothing is kept about any project")
+        self.finish("there is no data of any project")
     }
 
     fn project(mut self, folder: &Path) -> Outcome {
@@ -98,7 +98,7 @@ impl Purge {
             }
             self.say("choices about MCP servers");
         }
-        self.finish(&format!("nothing is kept about {}", folder.display()))
+        self.finish(&format!("there is no data of {}", folder.display()))
     }
 
     /// Sessions of the folder, and the rest of its folder: memory, results, checkpoints. Another project may

@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 // `lathe review`.
 #[derive(Debug, Args)]
 pub(crate) struct ReviewArguments {
-    /// The number of a pull request, or paths that the review is limited to.
+    /// The number of a pull request, or paths to limit the review to.
     #[arg(value_name = "PR-OR-PATH")]
     targets: Vec<String>,
     /// Everything since the branch left this one, uncommitted changes included.
@@ -40,16 +40,16 @@ pub(crate) struct ReviewArguments {
     /// How many finders look at the change.
     #[arg(long, value_enum, value_name = "LEVEL", default_value = "medium")]
     effort: Effort,
-    /// Have the findings fixed, and check each again.
+    /// Fix the findings, and check each again.
     #[arg(long)]
     fix: bool,
-    /// Post the findings to the pull request with gh, after a question.
+    /// Post the findings to the pull request with gh, after confirmation.
     #[arg(long)]
     comment: bool,
-    /// The most findings that are reported.
+    /// Maximum number of findings to report.
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=32))]
     max_findings: u32,
-    /// The form of the report.
+    /// The format of the report.
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
     format: ReportFormat,
     /// The findings that make the exit code 1.

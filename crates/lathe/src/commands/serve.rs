@@ -5,7 +5,9 @@ use crate::error::{CliError, Kinded as _, Outcome, notice};
 use clap::{Args, Subcommand};
 use lathe_headless::exit::Exit;
 use lathe_server::notify::Targets;
-use lathe_server::{DeviceScope, Devices, Listen, Options, RelayState, Server, TlsFiles};
+use lathe_server::{
+    DeviceScope, Devices, Listen, Options, RelayState, ServeError, Server, TlsFiles,
+};
 use lathe_settings::{Environment, Places};
 use lathe_wire::Folder;
 use serde_json::json;
@@ -24,7 +26,7 @@ pub(crate) struct ListenArguments {
     /// The port; 0 is any free one.
     #[arg(long, default_value_t = PORT)]
     port: u16,
-    /// The address to listen on. One that other machines reach needs TLS or a proxy.
+    /// The address to listen on. Any address that other machines can reach needs TLS or a proxy.
     #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST), value_name = "ADDRESS")]
     address: IpAddr,
     /// The certificate for TLS, as a PEM file.
@@ -33,10 +35,10 @@ pub(crate) struct ListenArguments {
     /// The private key of the certificate, as a PEM file.
     #[arg(long, requires = "tls_cert", value_name = "FILE")]
     tls_key: Option<PathBuf>,
-    /// A host name under which devices reach it, such as box.example; may be repeated.
+    /// A host name by which devices reach the server, such as box.example. Repeatable.
     #[arg(long = "name", value_name = "HOST")]
     names: Vec<String>,
-    /// The host name of a proxy in front of it that ends TLS, such as box.example. The proxy must set the header Host to it.
+    /// The host name of a TLS-terminating proxy in front of the server, such as box.example. The proxy must set the Host header to it.
     #[arg(long, value_name = "HOST")]
     proxy: Option<String>,
 }
@@ -65,13 +67,13 @@ impl ListenArguments {
 pub(crate) struct ServeArguments {
     #[command(flatten)]
     listen: ListenArguments,
-    /// A relay through which devices elsewhere reach this server, such as wss://relay.example; `lathe devices pair` makes links.
+    /// A relay by which remote devices reach this server, such as wss://relay.example; `lathe devices pair` prints links.
     #[arg(long, value_name = "URL")]
     relay: Option<String>,
-    /// Let devices with the scope admin widen permissions: modes, rules, folders.
+    /// Let devices with the admin scope widen permissions: modes, rules, folders.
     #[arg(long)]
     allow_widening: bool,
-    /// Write a service file (systemd user unit or launchd agent) and print how to switch it on.
+    /// Write a service file (systemd user unit or launchd agent) and print how to enable it.
     #[arg(long)]
     install: bool,
 }
@@ -79,7 +81,7 @@ pub(crate) struct ServeArguments {
 // `lathe web`.
 #[derive(Debug, Args)]
 pub(crate) struct WebArguments {
-    /// Print the link, and open no browser.
+    /// Print the link without opening a browser.
     #[arg(long)]
     print: bool,
     /// The scope of the page.
@@ -94,7 +96,7 @@ pub(crate) struct WebArguments {
 pub(crate) struct DevicesArguments {
     #[command(subcommand)]
     command: Option<DevicesCommand>,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long, global = true)]
     json: bool,
 }
@@ -106,33 +108,33 @@ pub(crate) enum DevicesCommand {
     List,
     /// Admit a device and print its token, which is not shown again.
     Add {
-        /// Its name, which others see when it answers.
+        /// Its name, shown to others when it answers.
         name: String,
         /// view, prompt, approve or admin.
         #[arg(long, default_value = "approve", value_name = "SCOPE")]
         scope: DeviceScope,
     },
-    /// Print a link for a device elsewhere, and admit the device once both show the same digits.
+    /// Print a link for a remote device, and admit the device when both show the same digits.
     Pair {
         /// view, prompt, approve or admin.
         #[arg(long, default_value = "approve", value_name = "SCOPE")]
         scope: DeviceScope,
     },
-    /// Say where push messages about questions that wait are sent; shows it without flags.
+    /// Set where push messages about pending questions are sent; without flags, show it.
     Notify {
-        /// The address of a topic of ntfy.
+        /// The URL of an ntfy topic.
         #[arg(long, value_name = "URL")]
         ntfy: Option<String>,
-        /// An address that gets the question as JSON.
+        /// A URL that receives the question as JSON.
         #[arg(long, value_name = "URL")]
         webhook: Option<String>,
-        /// The beginning of links, as your phone reaches the server.
+        /// The base URL of links, as your phone reaches the server.
         #[arg(long, value_name = "URL")]
         link: Option<String>,
-        /// Seconds that a question waits before a message is sent.
+        /// Seconds before a message about an open question is sent.
         #[arg(long, default_value_t = 10, value_name = "SECONDS")]
         after: u64,
-        /// Send none any more.
+        /// Stop sending messages.
         #[arg(long, conflicts_with_all = ["ntfy", "webhook", "link"])]
         off: bool,
     },
@@ -165,13 +167,23 @@ fn refuse_sessions(places: &Places) -> Result<(), CliError> {
     }
 }
 
+/// An error of the server. Addresses and files that flags name are wrong usage.
+fn refused(error: ServeError) -> CliError {
+    match error {
+        ServeError::PlainText { .. } | ServeError::NoName { .. } | ServeError::Tls { .. } => {
+            CliError::usage(error)
+        }
+        error => CliError::failure(error),
+    }
+}
+
 /// `lathe serve`.
 pub(crate) async fn serve(environment: Environment, arguments: ServeArguments) -> Outcome {
     let places = places(environment);
     let program = std::env::current_exe().or_failure()?;
     let listen = arguments.listen.listen(&places.environment);
     if arguments.install {
-        listen.check().or_failure()?;
+        listen.check().map_err(refused)?;
         let mut words = words(&listen);
         if let Some(relay) = arguments.relay {
             words.extend(["--relay".to_owned(), relay]);
@@ -193,7 +205,7 @@ pub(crate) async fn serve(environment: Environment, arguments: ServeArguments) -
         jobs: Some(super::fleet::page::jobs(&places)),
     })
     .await
-    .or_failure()?;
+    .map_err(refused)?;
     print_line(&format!(
         "serving {}\nopen the page with `lathe web`",
         server.url()
@@ -256,7 +268,7 @@ fn install(places: &Places, program: &std::path::Path, arguments: &[String]) -> 
     }
     std::fs::write(&service.path, &service.text).or_failure()?;
     print_line(&format!(
-        "wrote {}\nswitch it on:\n  {}",
+        "wrote {}\nenable it with:\n  {}",
         service.path.display(),
         service.commands.join("\n  ")
     ))

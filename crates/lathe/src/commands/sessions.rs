@@ -8,7 +8,7 @@ use lathe_session::checkpoint::{RewindMode, WriteGuard};
 use lathe_session::cli::{self, Privacy, RewindWhat};
 use lathe_session::export::ExportFormat as Format;
 use lathe_session::link::Verification;
-use lathe_session::search::{self, Query};
+use lathe_session::search::{self, Query, QueryError};
 use lathe_session::store::Scope;
 use lathe_session::{SessionError, SessionStore, insights};
 use lathe_settings::Environment;
@@ -82,6 +82,11 @@ pub(crate) fn run(environment: &Environment, command: SessionsCommand) -> Outcom
             } else {
                 Scope::Everywhere
             };
+            if let Some(day) = &after
+                && day.parse::<jiff::civil::Date>().is_err()
+            {
+                return Err(CliError::usage(QueryError::NotADay(day.clone())).about("--after"));
+            }
             let catalog = lathe_model::Catalog::built_in();
             let price = |model: &str, usage: &_| catalog.cost(model, usage);
             let insights = insights::gather(&store, scope, after.as_deref(), &price);

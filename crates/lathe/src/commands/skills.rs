@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct SkillsArguments {
     #[command(subcommand)]
     command: Option<SkillsCommand>,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long, global = true)]
     json: bool,
     /// A folder with a plugin. Repeatable.
@@ -94,7 +94,7 @@ fn of_path(mut catalog: SkillCatalog, path: &Path) -> Result<SkillCatalog, CliEr
     }
     catalog.problems.retain(in_path);
     if catalog.problems.is_empty() && !catalog.iter().any(|skill| lies_in(skill, path)) {
-        let error = format!("{}: there is neither a skill nor a command", path.display());
+        let error = format!("there is no skill or command in {}", path.display());
         return Err(CliError::failure(error)
             .hint("a skill is a folder with SKILL.md, a command is a .md file"));
     }

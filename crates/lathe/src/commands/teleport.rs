@@ -19,13 +19,13 @@ pub(crate) struct TeleportArguments {
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]
 pub(crate) enum TeleportCommand {
-    /// Send a session away: to a file, a git remote, or another machine.
+    /// Send a session to a file, a git remote, or another machine.
     Push(PushArguments),
-    /// Take a session in.
+    /// Receive a session.
     Pull(PullArguments),
-    /// List the sessions that were moved away from here.
+    /// List the sessions that were moved from this machine.
     Status {
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
@@ -46,25 +46,25 @@ pub(crate) struct PushArguments {
     /// file, git:REMOTE, or ssh://host/path.
     #[arg(required = true, num_args = 1..=2, value_names = ["SESSION", "TARGET"])]
     words: Vec<String>,
-    /// Send a copy; the session here continues as well.
+    /// Send a copy; the session also continues here.
     #[arg(long)]
     fork: bool,
-    /// End the process that has the session open, also in the middle of a turn.
+    /// End the process that has the session open, even in the middle of a turn.
     #[arg(long)]
     interrupt: bool,
     /// Hide keys, tokens, passwords and mail addresses in the conversation.
     #[arg(long, conflicts_with = "with_secrets")]
     redact: bool,
-    /// Carry what looks like a secret.
+    /// Include what looks like a secret.
     #[arg(long)]
     with_secrets: bool,
-    /// Carry the whole history, also commits that remotes have.
+    /// Include the whole history, even commits that remotes have.
     #[arg(long)]
     whole_history: bool,
-    /// The largest file that is carried.
+    /// The largest file to include.
     #[arg(long, value_name = "MB", default_value_t = 100)]
     max_file_mb: u64,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -74,16 +74,16 @@ pub(crate) struct PushArguments {
 pub(crate) struct PullArguments {
     /// A file, git:REMOTE[#SESSION], or ssh://host/path[#SESSION].
     source: String,
-    /// The folder of the repository here.
+    /// The repository's folder on this machine.
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     into: PathBuf,
-    /// Put the files into a worktree of their own, also if they would fit in place.
+    /// Put the files into a new worktree, even if they would fit in place.
     #[arg(long)]
     worktree: bool,
-    /// Take the session in as a copy with an id of its own.
+    /// Receive the session as a copy with a new id.
     #[arg(long)]
     fork: bool,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -150,21 +150,25 @@ fn push(store: &SessionStore, folder: &std::path::Path, mut arguments: PushArgum
         pushed.bytes.div_ceil(1024),
     );
     if !pushed.with_files {
-        text.push_str("the folder is not in a git repository: only the conversation was carried\n");
+        text.push_str(
+            "the folder is not in a git repository: only the conversation was included\n",
+        );
     }
     if !pushed.left_out.is_empty() {
         text.push_str(&format!(
-            "left out because of secrets: {} stored contents\n",
+            "omitted because of secrets: {} stored contents\n",
             pushed.left_out.len()
         ));
     }
     match (&pushed.answer, &options.target) {
         (Some(answer), _) => text.push_str(&format!("there: {answer}\n")),
         (None, Target::Git { .. }) => text.push_str(&format!(
-            "there: lathe teleport pull {}#{}\n",
+            "on the other machine: lathe teleport pull {}#{}\n",
             pushed.to, pushed.session
         )),
-        (None, _) => text.push_str(&format!("there: lathe teleport pull {target}\n")),
+        (None, _) => text.push_str(&format!(
+            "on the other machine: lathe teleport pull {target}\n"
+        )),
     }
     print(&text)
 }
@@ -198,7 +202,7 @@ fn arrived(pulled: &Pulled) -> String {
         None => String::new(),
     };
     format!(
-        "took in {} from {} in {}{place}{branch}\ncontinue: cd {} && lathe --resume {}",
+        "received {} from {} into {}{place}{branch}\ncontinue: cd {} && lathe --resume {}",
         pulled.session,
         pulled.from,
         pulled.folder.display(),
@@ -217,7 +221,7 @@ fn status(store: &SessionStore, json: bool) -> Outcome {
         return print(&format!("{:#}\n", json!(moved)));
     }
     if moved.is_empty() {
-        return print_line("no session was moved away from here");
+        return print_line("no session was moved from this machine");
     }
     let mut text = String::new();
     for info in moved {

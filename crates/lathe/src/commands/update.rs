@@ -13,7 +13,7 @@ use std::path::Path;
 // `lathe update`.
 #[derive(Debug, Args)]
 pub(crate) struct UpdateArguments {
-    /// Only say whether there is a newer version.
+    /// Only report whether there is a newer version.
     #[arg(long)]
     check: bool,
 }
@@ -23,7 +23,7 @@ pub(crate) struct UpdateArguments {
 pub(crate) struct InstallArguments {
     /// `stable`, `latest`, or a version such as 1.2.3. Without it, the channel of settings.
     version: Option<String>,
-    /// Fetch a version again that is there, and replace a `lathe` that is not ours in ~/.local/bin.
+    /// Reinstall a version that is already installed, and replace a foreign `lathe` in ~/.local/bin.
     #[arg(long)]
     force: bool,
 }
@@ -172,7 +172,7 @@ fn summary(facts: &Facts, channel: UpdateChannel) -> String {
 
 fn outcome(done: &Done) -> String {
     match done {
-        Done::Current(version) => format!("lathe {version} is in use already"),
+        Done::Current(version) => format!("lathe {version} is already in use"),
         Done::Switched { from, to, removed } => {
             let mut text = match from {
                 Some(from) => format!("lathe {from} → {to}"),
@@ -245,7 +245,7 @@ pub(crate) fn look_in_background(environment: &Environment) {
             other => other.map(drop),
         };
         if let Err(error) = done {
-            tracing::debug!(%error, "the look for a new version failed");
+            tracing::debug!(%error, "checking for a new version failed");
         }
     });
 }

@@ -29,9 +29,9 @@ pub(crate) struct WorkflowArguments {
 enum WorkflowCommand {
     /// Run a workflow and print what it returns.
     Run {
-        /// A name, or a file that ends with .js.
+        /// A name, or a .js file.
         workflow: String,
-        /// The value of `args` in the script: JSON, or a text.
+        /// The value of `args` in the script: JSON, or text.
         args: Option<String>,
         /// Run its agents as jobs of the fleet.
         #[arg(long)]
@@ -49,7 +49,7 @@ enum WorkflowCommand {
     },
     /// Check scripts without running them.
     Validate {
-        /// Names or files; all that are listed if none is given.
+        /// Names or files. Default: all that `list` shows.
         workflows: Vec<String>,
     },
 }

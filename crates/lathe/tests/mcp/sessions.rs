@@ -291,7 +291,7 @@ fn a_list_that_changes_in_a_turn_is_used_from_the_next_request() {
     assert!(offered(&model, 2).contains(&"mcp__local__brandnew".to_owned()));
     let told = sent(&model, 2);
     assert!(
-        told.contains("has further tools now: mcp__local__brandnew"),
+        told.contains("New tools of the MCP server local: mcp__local__brandnew"),
         "{told}"
     );
     model.finish();

@@ -70,6 +70,58 @@ fn an_answer_that_can_not_be_written_is_a_failure_that_says_where_it_is() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn help_and_version_that_can_not_be_written_are_failures() {
+    let home = TestHome::new();
+    for flag in ["--help", "--version", "-h"] {
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let output = home
+            .command([flag])
+            .stdout(full.unwrap())
+            .stderr(std::process::Stdio::piped())
+            .output()
+            .unwrap();
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{flag}: {errors}");
+        assert!(
+            errors.contains("standard output can't be written"),
+            "{flag}: {errors}"
+        );
+    }
+}
+
+#[test]
+fn wrong_values_are_wrong_usage_and_files_that_can_not_be_written_are_failures() {
+    let home = TestHome::new();
+    for (words, code, says) in [
+        (
+            vec!["config", "set", "a..b", "1"],
+            2,
+            "a part of it is empty",
+        ),
+        (vec!["config", "get", "a..b"], 2, "a part of it is empty"),
+        (vec!["config", "get", "model"], 1, "model is not set"),
+        (vec!["trust", "add", "missing"], 2, "is not a folder"),
+        (vec!["memory", "add"], 2, "<NOTE>"),
+        (
+            vec!["sessions", "insights", "--after", "monday"],
+            2,
+            "\"monday\" is not a day",
+        ),
+        (vec!["serve", "--address", "192.0.2.1"], 2, "--tls-cert"),
+        (vec!["-p", "hi", "--max-budget-usd", "-1"], 2, "above 0"),
+    ] {
+        let output = home.run(&words, "");
+        assert_eq!(output.code(), Some(code), "{words:?}: {output:?}");
+        assert!(output.stderr.contains(says), "{words:?}: {output:?}");
+    }
+    // A folder is in the way of the file.
+    std::fs::create_dir_all(home.config().join("settings.json")).unwrap();
+    let output = home.run(["config", "set", "model", "opus"], "");
+    assert_eq!(output.code(), Some(1), "{output:?}");
+}
+
 #[test]
 fn files_that_may_not_grow_are_an_error_of_the_tool_and_not_the_end() {
     let edit = json!({"file_path": "large.txt", "old_string": "first", "new_string": "other"});

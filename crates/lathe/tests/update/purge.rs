@@ -49,7 +49,7 @@ fn everything_about_a_project_is_deleted_and_nothing_else() {
         "{trust}"
     );
     let again = home.run(["purge"], "").stdout;
-    assert!(again.starts_with("nothing is kept about"), "{again}");
+    assert!(again.starts_with("there is no data of"), "{again}");
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_project_that_shares_its_key_keeps_its_sessions() {
     assert!(command.status().unwrap().success());
     let other = format!("{}-x", home.project().display());
     let output = home.run(["purge", &other], "");
-    assert!(output.stdout.starts_with("nothing is kept"), "{output:?}");
+    assert!(output.stdout.starts_with("there is no data"), "{output:?}");
     assert_eq!(folders(&home), 2);
     assert_eq!(home.run(["purge", "--all"], "").code(), Some(0));
     assert_eq!(folders(&home), 0);

@@ -15,6 +15,15 @@ const PHRASES: &[(&str, &str)] = &[
     ("nobody can be asked", "there is no user to ask"),
     ("goes on", "continues"),
     ("can be had", "is available"),
+    ("brought up to date", "updated"),
+    ("come to its end", "ended"),
+    ("in the manner", "in the style, or: like"),
+    ("asked by itself", "asked automatically"),
+    ("out of its reach", "can't be changed by it"),
+    ("whilst", "while"),
+    ("thereby", "so, or: which"),
+    ("whereby", "by which"),
+    ("thereof", "of it"),
 ];
 
 /// The phrases in a line.

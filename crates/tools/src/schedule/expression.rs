@@ -53,7 +53,7 @@ pub enum CronError {
         text: String,
     },
     /// No day has these fields.
-    #[error("no day fits this expression")]
+    #[error("this expression matches no day")]
     Never,
 }
 

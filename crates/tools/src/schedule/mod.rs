@@ -65,7 +65,7 @@ pub enum ScheduleError {
     #[error("prompt is empty.")]
     NoPrompt,
     /// There are enough.
-    #[error("There are {MOST_JOBS} jobs already; delete some with CronDelete.")]
+    #[error("There are already {MOST_JOBS} jobs, the maximum; delete some with CronDelete.")]
     Full,
     /// The session ends with its answer.
     #[error(
@@ -328,7 +328,7 @@ impl Schedule {
                 .any(|job| job.fires_as(record))
             && let Err(error) = file.change(|jobs| fired(jobs, record, now))
         {
-            tracing::warn!(%error, "a job that fired could not be noted; the transcript tells");
+            tracing::warn!(%error, "the firing of a job could not be saved; the transcript has it");
         }
         self.changed.notify_one();
     }

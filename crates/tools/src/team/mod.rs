@@ -63,10 +63,10 @@ pub enum TeamError {
     #[error("the team {0} is led by another session that is running")]
     Held(String),
     /// The name of a team or a member.
-    #[error("{0:?} is no name for {1}: letters, digits, `-` and `_`, at most {LONGEST_NAME}, and not {list}", list = RESERVED.join(", "))]
+    #[error("{0:?} is not a valid name for {1}: use letters, digits, `-` and `_`, at most {LONGEST_NAME}, and not {list}", list = RESERVED.join(", "))]
     Name(String, &'static str),
     /// The name is taken.
-    #[error("the team has a member {0} already")]
+    #[error("the team already has a member {0}")]
     Taken(String),
     /// There is no such member.
     #[error("the team has no member {name}. Members: {known}")]
@@ -80,14 +80,14 @@ pub enum TeamError {
     #[error("the team has {MOST_MEMBERS} members, which is the limit")]
     Full,
     /// The member runs already.
-    #[error("the member {0} of the team runs already, in another process")]
+    #[error("the member {0} of the team already runs in another process")]
     Runs(String),
     /// The leader is gone.
-    #[error("nobody leads the team {0}: its leader starts the members")]
+    #[error("the team {0} has no running leader, who would start its members")]
     NoLeader(String),
     /// The inbox is full.
     #[error(
-        "the inbox of {0} has {MOST_UNREAD} unread messages, which is the limit; wait until it has read some"
+        "the inbox of {0} has {MOST_UNREAD} unread messages, which is the limit; wait until some are read"
     )]
     InboxFull(String),
 }

@@ -332,7 +332,7 @@ mod tests {
         assert_eq!(read, order());
         assert!(leader.process("ana").runs().unwrap());
         let again = TeamStore::join(home.path(), "crew", "ana").unwrap_err();
-        assert!(again.to_string().contains("runs already"), "{again}");
+        assert!(again.to_string().contains("already runs"), "{again}");
         assert!(TeamStore::join(home.path(), "crew", "../ana").is_err());
         assert!(
             TeamStore::join(home.path(), "crew", "ben").is_err(),
@@ -342,7 +342,10 @@ mod tests {
         assert!(!leader.process("ana").runs().unwrap());
         drop(leader);
         let alone = TeamStore::join(home.path(), "crew", "ana").unwrap_err();
-        assert!(alone.to_string().contains("nobody leads"), "{alone}");
+        assert!(
+            alone.to_string().contains("has no running leader"),
+            "{alone}"
+        );
     }
 
     #[test]

@@ -169,7 +169,7 @@ async fn writing_through_a_dangling_symlink_creates_what_it_names() {
     let error = workshop
         .error("Write", json!({"file_path": "loop", "content": "x"}))
         .await;
-    assert!(error.contains("leads back to itself"), "{error}");
+    assert!(error.contains("points to itself"), "{error}");
 }
 
 #[tokio::test]

@@ -492,7 +492,7 @@ async fn a_source_file_that_is_too_long_comes_with_an_outline() {
     workshop.put("long.rs", functions(900));
     let shown = workshop.text("Read", json!({"file_path": "long.rs"})).await;
     assert!(
-        shown.contains("Declared in the rest, by line:\n2002: fn function_667()"),
+        shown.contains("Declarations in the rest, by line:\n2002: fn function_667()"),
         "{shown}"
     );
     assert!(!shown.contains("\n1999: fn"), "{shown}");

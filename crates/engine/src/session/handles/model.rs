@@ -39,10 +39,10 @@ pub enum SwitchError {
     #[error(transparent)]
     NotAvailable(#[from] NotAvailable),
     /// A hook objects.
-    #[error("a PreModelSwitch hook objects: {0}")]
+    #[error("a PreModelSwitch hook rejected it: {0}")]
     Hook(String),
     /// A hook wants the user to confirm it; [`ModelHandle::switch_confirmed`] does.
-    #[error("a PreModelSwitch hook wants it confirmed, and nobody can do that here: {0}")]
+    #[error("a PreModelSwitch hook requires confirmation, and there is no user to confirm it: {0}")]
     Ask(String),
 }
 
@@ -51,7 +51,7 @@ pub const EFFORTS: [&str; 5] = ["low", "medium", "high", "xhigh", "max"];
 
 /// An effort that is not a level.
 #[derive(Debug, thiserror::Error)]
-#[error("there is no effort {level:?}; there are {}", EFFORTS.join(", "))]
+#[error("there is no effort {level:?}; use {}", EFFORTS.join(", "))]
 pub struct UnknownEffort {
     level: String,
 }

@@ -195,13 +195,13 @@ async fn away_summary(shared: &ConversationShared, cancel: &CancellationToken) -
 #[derive(Debug, thiserror::Error)]
 pub enum BesideError {
     /// Nothing was asked yet, so there is nothing to know.
-    #[error("the conversation has not begun: send the question as a prompt")]
+    #[error("the conversation is empty: send the question as a prompt")]
     NotBegun,
     /// The model failed, or its answer can't be read.
     #[error(transparent)]
     Model(#[from] AskError),
     /// The answer has no words.
-    #[error("the model gave no answer in words")]
+    #[error("the model returned no text")]
     NoWords,
 }
 

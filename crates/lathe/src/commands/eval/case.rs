@@ -31,7 +31,7 @@ pub(crate) struct Case {
     /// Rules that deny.
     #[serde(default)]
     pub(crate) deny: Vec<String>,
-    /// The most answers of the model.
+    /// Maximum number of model answers.
     #[serde(default)]
     pub(crate) max_answers: Option<u32>,
     pub(crate) graders: Vec<Grader>,
@@ -119,7 +119,7 @@ pub(crate) fn load(paths: &[PathBuf]) -> Result<Vec<Case>, CliError> {
     files.sort();
     files.dedup();
     if files.is_empty() {
-        return Err(CliError::usage("there is no case here")
+        return Err(CliError::usage("no cases were found")
             .hint("name files or folders with cases: `lathe eval run cases/`"));
     }
     files.iter().map(|file| read(file)).collect()

@@ -31,9 +31,8 @@ impl Run<'_> {
 
     async fn failure(&self, grader: &Grader) -> Option<String> {
         match grader {
-            Grader::Called(call) => {
-                (self.position(call).is_none()).then(|| format!("no call of {}", words(call)))
-            }
+            Grader::Called(call) => (self.position(call).is_none())
+                .then(|| format!("there is no call of {}", words(call))),
             Grader::NotCalled(call) => self
                 .position(call)
                 .map(|index| format!("call {} is of {}", index + 1, words(call))),
@@ -96,10 +95,10 @@ impl Run<'_> {
         let path = file.path.display();
         let text = std::fs::read_to_string(self.project.join(&file.path)).ok();
         let Some(text) = text else {
-            return file.exists.then(|| format!("{path} is not there"));
+            return file.exists.then(|| format!("{path} does not exist"));
         };
         if !file.exists {
-            return Some(format!("{path} is there"));
+            return Some(format!("{path} exists"));
         }
         let lacking = file.has.iter().find(|pattern| !matches(pattern, &text));
         let present = file.lacks.iter().find(|pattern| matches(pattern, &text));

@@ -55,13 +55,13 @@ struct RunArguments {
     /// The model. Repeatable: each gets every case.
     #[arg(long = "model", value_name = "MODEL")]
     models: Vec<String>,
-    /// How often each case is run.
+    /// Number of runs of each case.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     runs: u32,
-    /// Run every case without and with this plugin. Skills, agents and commands come as a plugin.
+    /// Run every case without and with this plugin (its skills, agents and commands).
     #[arg(long, value_name = "FOLDER")]
     with_plugin: Option<PathBuf>,
-    /// Dollars for all runs together; no run starts after them.
+    /// Maximum cost of all runs in dollars; no run starts after it is reached.
     #[arg(long, value_name = "DOLLARS")]
     max_budget_usd: Option<f64>,
     /// Print JSON.

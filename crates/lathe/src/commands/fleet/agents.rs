@@ -181,7 +181,7 @@ async fn submit(
         }
     }
     if fleet.backend().workers().await?.is_empty() {
-        say("no worker is there: `lathe fleet worker` starts one");
+        say("no worker is running: `lathe fleet worker` starts one");
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ enum Word {
 // `lathe fleet answer`.
 #[derive(Debug, Args)]
 pub(crate) struct AnswerArguments {
-    /// The id of the job, or the beginning of it.
+    /// The job: its id or a prefix of it.
     id: String,
     /// The answer.
     #[arg(value_enum)]
@@ -28,7 +28,7 @@ pub(crate) struct AnswerArguments {
     /// The question, if several are open (`lathe fleet show ID` lists them).
     #[arg(long, value_name = "ID")]
     question: Option<String>,
-    /// Another input for the call, as JSON: the answers to a question of the model.
+    /// A replacement for the call's input, as JSON: the answers to a question of the model.
     #[arg(long, value_name = "JSON")]
     input: Option<String>,
 }

@@ -141,7 +141,7 @@ pub(super) async fn run(fleet: &Fleet) -> Outcome {
         );
     }
     let mut screen = terminal::RawTerminal::enter()?;
-    let failed = |error| CliError::failure(format!("the terminal is gone: {error}"));
+    let failed = |error| CliError::failure(format!("the terminal was closed: {error}"));
     screen.show(ALTERNATE_ON.as_bytes()).map_err(failed)?;
     let mut board = Board::default();
     let mut stdin = tokio::io::stdin();

@@ -15,13 +15,13 @@ pub(crate) struct BudgetArguments {
     /// The tenant.
     #[arg(default_value = "default")]
     tenant: String,
-    /// The most that its jobs may cost together, from the first one on; 0 removes the limit.
+    /// Maximum total cost of its jobs, past ones included; 0 removes the limit.
     #[arg(long, value_name = "USD")]
     limit: Option<f64>,
-    /// The most of its jobs at the same time; 0 removes the limit.
+    /// Maximum number of concurrent jobs; 0 removes the limit.
     #[arg(long, value_name = "N")]
     concurrency: Option<u32>,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -30,7 +30,7 @@ pub(super) async fn run(places: &Places, fleet: &Fleet, arguments: &BudgetArgume
     let tenant = &arguments.tenant;
     if !is_word(tenant) {
         return Err(CliError::usage(format!(
-            "{tenant:?} is no name of a tenant"
+            "{tenant:?} is not a valid tenant name"
         )));
     }
     if arguments

@@ -10,7 +10,7 @@ use lathe_headless::exit::Exit;
 // `lathe fleet cancel`.
 #[derive(Debug, Args)]
 pub(crate) struct CancelArguments {
-    /// The ids of the jobs, or the beginnings of them.
+    /// The jobs: ids or prefixes of them.
     #[arg(required = true)]
     ids: Vec<String>,
 }
@@ -22,7 +22,7 @@ pub(super) async fn run(fleet: &Fleet, arguments: &CancelArguments) -> Outcome {
         if state.is_final() {
             print(&format!("{} cancelled\n", key.id))?;
         } else {
-            print(&format!("{} is asked to end\n", key.id))?;
+            print(&format!("{} will be stopped\n", key.id))?;
         }
     }
     Ok(Exit::Success)

@@ -9,7 +9,7 @@ use serde_json::json;
 // `lathe fleet doctor`.
 #[derive(Debug, Args)]
 pub(crate) struct DoctorArguments {
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }

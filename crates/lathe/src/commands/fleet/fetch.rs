@@ -18,10 +18,10 @@ const LIMIT: Duration = Duration::from_secs(300);
 // `lathe fleet fetch`.
 #[derive(Debug, Args)]
 pub(crate) struct FetchArguments {
-    /// The ids of the jobs, or the beginnings of them.
+    /// The jobs: ids or prefixes of them.
     #[arg(required = true)]
     ids: Vec<String>,
-    /// The folder for the results; each job gets a folder of its own in it.
+    /// The folder for the results; each job gets a subfolder.
     #[arg(long, value_name = "FOLDER", default_value = "fleet-results")]
     to: PathBuf,
     /// Also apply the changes to the repository of this folder.

@@ -18,9 +18,9 @@ const LOOK: Duration = Duration::from_millis(300);
 // `lathe fleet logs`.
 #[derive(Debug, Args)]
 pub(crate) struct LogsArguments {
-    /// The id of the job, or the beginning of it.
+    /// The job: its id or a prefix of it.
     id: String,
-    /// Go on printing until the job is over.
+    /// Keep printing until the job ends.
     #[arg(short, long)]
     follow: bool,
 }
@@ -55,7 +55,10 @@ pub(super) async fn print_new(
 fn words(record: &LogRecord) -> String {
     match record {
         LogRecord::Begin { epoch, worker, .. } => {
-            format!("— {} has it (claim {epoch})\n", printable::clean(worker))
+            format!(
+                "— claimed by {} (claim {epoch})\n",
+                printable::clean(worker)
+            )
         }
         LogRecord::Note { text } => format!("— {}\n", printable::clean(text)),
         LogRecord::Line { line } => {

@@ -17,7 +17,7 @@ pub(crate) struct LsArguments {
     /// Only jobs of this tenant.
     #[arg(long)]
     tenant: Option<String>,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }

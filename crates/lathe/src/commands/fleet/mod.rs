@@ -33,10 +33,10 @@ use std::path::{Path, PathBuf};
 pub(crate) struct FleetArguments {
     #[command(subcommand)]
     command: FleetCommand,
-    /// The NATS servers of the fleet, separated by commas. Without it, the setting `fleet.url`, else this machine.
+    /// The NATS servers of the fleet, separated by commas. Default: the setting `fleet.url`, else this machine.
     #[arg(long, value_name = "URL", global = true)]
     nats: Option<String>,
-    /// Use the queue of this machine, whatever the settings say.
+    /// Use the queue of this machine; overrides settings.
     #[arg(long, global = true, conflicts_with = "nats")]
     local: bool,
     /// A file with the credentials of a NATS user.
@@ -73,7 +73,7 @@ enum FleetCommand {
     Doctor(doctor::DoctorArguments),
     /// Print configuration for NATS servers, and files that start workers: systemd, Docker Compose, Kubernetes.
     Init(init::InitArguments),
-    /// Show or set the money and the concurrency of a tenant.
+    /// Show or set the budget and concurrency of a tenant.
     Budget(budget::BudgetArguments),
 }
 
@@ -128,7 +128,7 @@ async fn open_configured(places: &Places) -> Result<Fleet, CliError> {
         let credentials = credentials.map(|file| in_home(places, file));
         return servers(url, credentials.as_deref()).await.map_err(|error| {
             error.hint(
-                "the address is the setting `fleet.url`; `--local` uses the queue of this machine",
+                "the address comes from the setting `fleet.url`; `--local` uses the queue of this machine",
             )
         });
     }
@@ -160,7 +160,7 @@ async fn servers(url: &str, credentials: Option<&Path>) -> Result<Fleet, CliErro
 
 #[cfg(not(feature = "fleet"))]
 async fn servers(_: &str, _: Option<&Path>) -> Result<Fleet, CliError> {
-    Err(CliError::usage("this program was built without NATS")
+    Err(CliError::usage("this build has no NATS support")
         .hint("use a released program, or build with `--features fleet`"))
 }
 
@@ -179,10 +179,10 @@ async fn find(fleet: &Fleet, wanted: &str) -> Result<JobKey, CliError> {
         [] => Err(CliError::failure(format!("there is no job {wanted:?}"))
             .hint("`lathe fleet ls` lists the jobs")),
         several => Err(CliError::usage(format!(
-            "{wanted:?} is the beginning of {} jobs",
+            "{wanted:?} is a prefix of {} job ids",
             several.len()
         ))
-        .hint("give more of the id")),
+        .hint("give a longer prefix")),
     }
 }
 

@@ -11,7 +11,7 @@ use lathe_settings::Places;
 // `lathe fleet retry`.
 #[derive(Debug, Args)]
 pub(crate) struct RetryArguments {
-    /// The ids of the jobs, or the beginnings of them.
+    /// The jobs: ids or prefixes of them.
     #[arg(required = true)]
     ids: Vec<String>,
 }

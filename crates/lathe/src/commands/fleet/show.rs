@@ -10,9 +10,9 @@ use serde_json::json;
 // `lathe fleet show`.
 #[derive(Debug, Args)]
 pub(crate) struct ShowArguments {
-    /// The id of the job, or the beginning of it.
+    /// The job: its id or a prefix of it.
     id: String,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }

@@ -32,10 +32,10 @@ pub(crate) struct SubmitArguments {
     /// The prompt.
     #[arg(required_unless_present = "file", conflicts_with = "file")]
     prompt: Option<String>,
-    /// A file with one job a line, as JSON; `-` is standard input. The flags of a job are keys there.
+    /// A file with one job per line, as JSON with the flags of a job as keys; `-` is standard input.
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Wait until the jobs are over; exit with 1 unless all are done.
+    /// Wait until the jobs have ended; exit with 1 unless all succeeded.
     #[arg(long)]
     wait: bool,
     #[command(flatten)]
@@ -48,13 +48,13 @@ pub(crate) struct SubmitArguments {
     /// A title for lists.
     #[arg(long, conflicts_with = "file")]
     title: Option<String>,
-    /// Who it belongs to: budgets and concurrency are per tenant.
+    /// The tenant; budgets and concurrency are per tenant.
     #[arg(long, conflicts_with = "file", default_value = "default")]
     tenant: String,
-    /// The class of workers that takes it.
+    /// The class of workers that may take it.
     #[arg(long, conflicts_with = "file", default_value = "default")]
     class: String,
-    /// When it is taken.
+    /// The priority in the queue.
     #[arg(long, value_enum, conflicts_with = "file", default_value = "normal")]
     priority: PriorityWord,
     /// A label that the worker must have. Repeatable.
@@ -63,7 +63,7 @@ pub(crate) struct SubmitArguments {
     /// A variable of the worker that the job gets. Repeatable.
     #[arg(long, value_name = "NAME", conflicts_with = "file")]
     secret: Vec<String>,
-    /// A job that must be done before. Repeatable.
+    /// A job that must succeed first. Repeatable.
     #[arg(long, value_name = "ID", conflicts_with = "file")]
     after: Vec<String>,
 }
@@ -71,7 +71,7 @@ pub(crate) struct SubmitArguments {
 // Flags about the files of a job.
 #[derive(Debug, Args)]
 struct FilesArguments {
-    /// A repository, which the worker clones. Without it, the job works in this folder.
+    /// A repository for the worker to clone. By default the job works in this folder.
     #[arg(long, value_name = "URL", conflicts_with = "file")]
     repo: Option<String>,
     /// The branch, tag or commit to start from.
@@ -91,7 +91,7 @@ struct RulesArguments {
     /// The model.
     #[arg(long, conflicts_with = "file")]
     model: Option<String>,
-    /// How hard the model should try.
+    /// The reasoning effort of the model.
     #[arg(long, value_name = "LEVEL", conflicts_with = "file")]
     effort: Option<String>,
     /// The agent that the conversation runs as. The worker must know it.
@@ -103,7 +103,7 @@ struct RulesArguments {
     /// A rule for calls that are allowed without asking. Repeatable.
     #[arg(long, value_name = "RULE", conflicts_with = "file")]
     allow: Vec<String>,
-    /// A rule for calls that are asked about; commands in the sandbox are not. Repeatable.
+    /// A rule for calls that need confirmation, except commands in the sandbox. Repeatable.
     #[arg(long, value_name = "RULE", conflicts_with = "file")]
     ask: Vec<String>,
     /// A rule for calls that are denied. Repeatable.
@@ -112,16 +112,16 @@ struct RulesArguments {
     /// Run commands without the sandbox. The worker must allow it.
     #[arg(long, conflicts_with = "file")]
     no_sandbox: bool,
-    /// The most that it may cost.
+    /// Maximum cost in dollars.
     #[arg(long, value_name = "USD", conflicts_with = "file")]
     budget: Option<f64>,
-    /// The most model calls.
+    /// Maximum number of model calls.
     #[arg(long, value_name = "N", conflicts_with = "file")]
     max_turns: Option<u32>,
-    /// The most seconds of one attempt.
+    /// Time limit of one attempt, in seconds.
     #[arg(long, value_name = "SECONDS", conflicts_with = "file")]
     time_limit: Option<u64>,
-    /// How often it is tried again after a failure.
+    /// Number of retries after a failure.
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "file")]
     retries: u32,
     /// JSON schema of the result: JSON, or a file with it.
@@ -137,7 +137,7 @@ pub(super) async fn run(places: &Places, fleet: &Fleet, arguments: SubmitArgumen
     for job in jobs {
         let key = job.key();
         if !fleet.enqueue(job).await.or_failure()? {
-            crate::error::notice(&format!("{} is known already", key.id));
+            crate::error::notice(&format!("{} already exists", key.id));
         }
         print(&format!("{}\n", key.id))?;
         keys.push(key);

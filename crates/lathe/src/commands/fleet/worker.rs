@@ -18,22 +18,22 @@ use std::time::Duration;
 // `lathe fleet worker`.
 #[derive(Debug, Args)]
 pub(crate) struct WorkerArguments {
-    /// How many jobs run at a time.
+    /// Number of jobs to run at a time.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     slots: u16,
-    /// The class of jobs that it takes. Repeatable.
+    /// The class of jobs to take. Repeatable.
     #[arg(long, value_name = "CLASS", default_value = "default")]
     class: Vec<String>,
     /// Its labels, separated by commas.
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     labels: Vec<String>,
-    /// Variables that jobs may ask for by name, separated by commas. Jobs that don't name one don't get it.
+    /// Variables that jobs may request by name (`--secret`), separated by commas.
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     secrets: Vec<String>,
-    /// Its name; made of the machine and the process if absent.
+    /// Its name. Default: from the names of machine and process.
     #[arg(long)]
     name: Option<String>,
-    /// End when no job is queued or running.
+    /// Exit when no job is queued or running.
     #[arg(long)]
     until_empty: bool,
     #[command(flatten)]
@@ -52,16 +52,16 @@ pub(crate) struct WorkerArguments {
 // The times of the protocol.
 #[derive(Debug, Args)]
 struct TimesArguments {
-    /// Seconds that a job stays with a worker that says nothing. Must be longer than a failover of the servers.
+    /// Seconds after which an unresponsive worker loses its job. Must exceed a failover of the servers.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     lease: u64,
-    /// Seconds that a question is open before its job gives the slot to another.
+    /// Seconds after which a job with an open question gives up its slot.
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     park_after: u64,
-    /// Seconds between two snapshots of a job's files.
+    /// Seconds between snapshots of a job's files.
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     snapshot_every: u64,
-    /// Seconds that running jobs have after SIGTERM before they are handed over.
+    /// Seconds between SIGTERM and handing over running jobs.
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     grace: u64,
 }
@@ -71,7 +71,7 @@ pub(super) async fn run(places: &Places, fleet: Fleet, arguments: WorkerArgument
     let options = options(places, arguments)?;
     let stop = stopped_by_signals()?;
     print(&format!(
-        "{} takes jobs from {}\n",
+        "{} is taking jobs from {}\n",
         options.name,
         fleet.backend().describe()
     ))?;
@@ -83,7 +83,9 @@ pub(super) async fn run(places: &Places, fleet: Fleet, arguments: WorkerArgument
         .await
         .or_failure()?;
     let [done, other] = [&summary.done, &summary.other].map(|it| it.load(Ordering::Relaxed));
-    print(&format!("ended: {done} done, {other} otherwise\n"))?;
+    print(&format!(
+        "stopped: {done} jobs succeeded, {other} did not\n"
+    ))?;
     Ok(Exit::Success)
 }
 
@@ -96,7 +98,7 @@ fn options(places: &Places, arguments: WorkerArguments) -> Result<WorkerOptions,
     {
         if !is_word(word) {
             return Err(CliError::usage(format!(
-                "{word:?} may hold letters, digits, _ and -, at most 64"
+                "{word:?} must be at most 64 letters, digits, _ and -"
             )));
         }
     }

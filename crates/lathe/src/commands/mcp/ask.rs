@@ -344,7 +344,7 @@ pub(super) fn logs(loaded: &McpConfiguration, name: &str) -> Result<String, CliE
     }
     // The log of a removed server can still be read.
     match loaded.servers(&[])?.find(name) {
-        Some(_) => Ok(format!("The MCP server {name} has written nothing yet.")),
+        Some(_) => Ok(format!("The log of the MCP server {name} is empty.")),
         None => Err(unknown(loaded, name)),
     }
 }

@@ -123,7 +123,7 @@ fn local_entry(
 ) -> Result<Map<String, Value>, CliError> {
     if words.is_empty() {
         let name = &arguments.name;
-        return Err(CliError::usage(format!("where is the server {name}?")).hint(format!(
+        return Err(CliError::usage(format!("no URL or command for the server {name}")).hint(format!(
             "write `lathe mcp add {name} https://…` or `lathe mcp add {name} -- COMMAND ARGUMENTS…`"
         )));
     }
@@ -292,7 +292,7 @@ pub(super) fn unknown(loaded: &McpConfiguration, name: &str) -> CliError {
     if known.is_empty() {
         error.hint("`lathe mcp add` adds one")
     } else {
-        error.hint(format!("there are: {}", known.join(", ")))
+        error.hint(format!("configured servers: {}", known.join(", ")))
     }
 }
 

@@ -42,7 +42,7 @@ enum McpCommand {
     },
     /// List all servers, and connect to each.
     List {
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
@@ -50,7 +50,7 @@ enum McpCommand {
     Get {
         /// Its name.
         name: String,
-        /// As JSON.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
@@ -77,7 +77,7 @@ enum McpCommand {
         /// Its name.
         name: String,
     },
-    /// Sign out of a server, and revoke the token where that is possible.
+    /// Sign out of a server, and revoke the token if possible.
     Logout {
         /// Its name.
         name: String,
@@ -143,7 +143,7 @@ struct AddArguments {
     name: String,
     /// The URL of a remote server.
     target: Option<String>,
-    /// The command of a local server with its arguments; `--` before it keeps its options apart.
+    /// The command of a local server with its arguments; put `--` before it.
     #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,
@@ -178,7 +178,7 @@ struct AddArguments {
 struct ItemArguments {
     /// The server; all of them if absent.
     server: Option<String>,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -224,7 +224,7 @@ pub(crate) struct ServeArguments {
     /// Rules for calls that are denied. Repeatable.
     #[arg(long = "disallowedTools", alias = "disallowed-tools", value_name = "RULES", num_args = 1..)]
     disallowed_tools: Vec<String>,
-    /// How calls are decided that no rule matches.
+    /// How to decide calls that no rule matches.
     #[arg(long, value_name = "MODE")]
     permission_mode: Option<lathe_protocol::permission::PermissionMode>,
     /// An additional working folder. Repeatable.

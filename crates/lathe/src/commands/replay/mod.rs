@@ -42,9 +42,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 // `lathe replay`.
 #[derive(Debug, Args)]
 pub(crate) struct ReplayArguments {
-    /// The session: its id, the beginning of it, or its title.
+    /// The session: an id or a prefix of it, or a title.
     session: String,
-    /// Stop after so many answers of the model.
+    /// Stop after this many answers of the model.
     #[arg(long, value_name = "ANSWERS", value_parser = clap::value_parser!(u32).range(1..))]
     until: Option<u32>,
     /// Send the prompts to this model instead of using the recorded answers, and compare what it does.
@@ -108,10 +108,7 @@ pub(crate) async fn run(environment: Environment, arguments: ReplayArguments) ->
     }
     let folder = recorded.cwd.clone();
     if !folder.is_dir() {
-        let text = format!(
-            "the folder of the session is not there: {}",
-            folder.display()
-        );
+        let text = format!("the session's folder does not exist: {}", folder.display());
         return Err(CliError::failure(text));
     }
     let scratch = Scratch::of(&folder, &info.path)?;
