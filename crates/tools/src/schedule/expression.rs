@@ -561,7 +561,7 @@ mod tests {
             ("*/0 * * * *", "no step"),
             ("* * 0 * *", "from 1 to 31"),
             ("* * * foo *", "month: `foo`"),
-            ("0 0 30 2 *", "no day fits"),
+            ("0 0 30 2 *", "matches no day"),
             ("-1 * * * *", "minute"),
             ("1,,2 * * * *", "minute"),
         ] {
