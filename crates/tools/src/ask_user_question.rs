@@ -308,6 +308,11 @@ mod tests {
         assert!(check(&asked).unwrap_err().to_string().contains("twice"));
         let one = questions(&input()).unwrap();
         let twice = [one[0].clone(), one[0].clone()];
-        assert!(check(&twice).unwrap_err().to_string().contains("question occurs twice"));
+        assert!(
+            check(&twice)
+                .unwrap_err()
+                .to_string()
+                .contains("question occurs twice")
+        );
     }
 }
