@@ -170,7 +170,7 @@ async fn a_budget_of_all_sessions_warns_and_then_ends_turns_in_each_of_them() {
             talk.send("go on");
             loop {
                 match talk.event().await {
-                    Event::Notice { text, .. } if text.contains("for today are spent") => {
+                    Event::Notice { text, .. } if text.contains("for today (budget") => {
                         warned += 1;
                     }
                     Event::TurnFinished(result) => {

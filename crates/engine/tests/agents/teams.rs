@@ -417,7 +417,7 @@ async fn a_member_ends_when_it_agrees_and_the_team_is_deleted_after_that() {
     idle(&mut talk).await;
     let main = whole(place.requests_of("make a team").last().unwrap());
     assert!(main.contains("ana was ended"), "{main}");
-    assert!(main.contains("The team crew is ended"), "{main}");
+    assert!(main.contains("Ended the team crew"), "{main}");
     assert!(!place.config().join("teams/crew").exists());
     assert!(!place.config().join("tasks/crew").exists());
     talk.finish().await;
