@@ -55,7 +55,7 @@ impl ItemKind {
 pub struct ContextItem {
     /// The call, or the record of the message.
     pub id: ToolUseId,
-    /// What it is.
+    /// Whether it is a message, a result or something else.
     pub kind: ItemKind,
     /// The tool, or the name of the kind.
     pub tool: String,

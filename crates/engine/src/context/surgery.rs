@@ -31,7 +31,7 @@ pub const DROPPED_FILE: &str = "[The user removed this file from the context.]";
 /// How the text of a condensed instruction file begins.
 pub const CONDENSED_FILE: &str = "[The user had this file condensed. A summary of it:]\n";
 
-/// What the id of an instruction file begins with; its path follows.
+/// The beginning of the id of an instruction file; its path follows.
 pub const FILE_ID: &str = "memory:";
 
 /// Puts another text in the place of a result, a message or an instruction file, from the next request on. Without a

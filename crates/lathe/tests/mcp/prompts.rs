@@ -172,7 +172,7 @@ fn a_server_that_comes_late_and_goes_takes_its_prompts_with_it() {
     assert_eq!(told.matches(gone).count(), 1, "{told}");
     assert!(messages(&model, 3).starts_with(&messages(&model, 2)));
     let said = sent(&model, 5);
-    let why = "is not available: its MCP server local is switched off";
+    let why = "is not available: its MCP server local is disabled";
     assert_eq!(said.matches(why).count(), 2, "{said}");
     assert_eq!(session.close().code(), Some(0));
     model.finish();

@@ -157,7 +157,7 @@ fn start_of(compressed: &[u8]) -> Option<Vec<u8>> {
     Some(head)
 }
 
-/// What a tag is for: `object <name>`, `type <kind>`.
+/// The kind of the object that a tag names: `object <name>`, `type <kind>`.
 fn tagged(tag: &[u8]) -> ObjectKind {
     let text = String::from_utf8_lossy(tag);
     match text.lines().nth(1) {

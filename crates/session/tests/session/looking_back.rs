@@ -192,7 +192,7 @@ fn messages_are_replaced_brought_back_and_kept_over_compactions() {
             .map(|message| message.content.text())
             .collect()
     };
-    // As it goes on, and as it is resumed.
+    // As it continues, and as it is resumed.
     let live = normalize(script.records.iter().map(|record| &**record), MODEL);
     let resumed = normalize(loaded.chain().iter().map(|record| &**record), MODEL);
     assert_eq!(texts(live), ["a long prompt", "short", "and now?"]);

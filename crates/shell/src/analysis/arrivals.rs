@@ -4,7 +4,7 @@
 use super::argument::{Argument, PathOperand};
 use super::removal::{Loss, Vital, has_long, lost, operands, says, value_of, values_of};
 
-/// What a program brings into folders that its words name, or into the one that it runs in.
+/// The files that a program brings into folders that its words name, or into the one that it runs in.
 pub(super) fn arrivals(name: &str, words: &[Argument]) -> Vec<Loss> {
     match name {
         "cp" | "scp" | "rsync" => spread(words),
@@ -176,7 +176,7 @@ fn unpacks_here(name: &str, words: &[Argument]) -> bool {
     }
 }
 
-/// What comes into the folder that the command runs in. Working folders are there to be filled, a home folder isn't.
+/// The files that come into the folder that the command runs in. Working folders are there to be filled, a home folder isn't.
 pub(super) fn here() -> Vec<Loss> {
     vec![Loss {
         operand: PathOperand::literal("."),

@@ -354,6 +354,6 @@ pub(super) fn ls_lists(sorted: &Sorted<'_>) -> Option<Listing> {
 /// Two folders are compared file by file, links followed, with or without `-r`. Pipes are no folders.
 pub(super) fn diff_below(sorted: &Sorted<'_>) -> Option<FolderReading> {
     let names = |word: &&Argument| word.path().kind != PathKind::Pipe && word.fixed() != Some("-");
-    let any = sorted.operands.iter().any(|word| names(word));
+    let any = sorted.operands.iter().any(names);
     any.then(FolderReading::everything)
 }
