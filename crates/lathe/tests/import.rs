@@ -29,10 +29,7 @@ fn imported_instructions_rules_and_commands_have_their_effect() {
     put(&home, ".codex/prompts/greet.md", "Greet $1 kindly.");
     let output = home.run(["import"], "");
     assert_eq!(output.code(), Some(0), "{output:?}");
-    assert!(
-        output.stdout.contains("imported: 3 items"),
-        "{output:?}"
-    );
+    assert!(output.stdout.contains("imported: 3 items"), "{output:?}");
     let explained = home
         .run(["permissions", "explain", "--", "make check"], "")
         .stdout;

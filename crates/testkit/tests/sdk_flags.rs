@@ -434,7 +434,10 @@ fn a_flag_without_a_value_has_its_effect() {
     for flags in [
         &["--await-initialize"][..],
         &["--await-initialize", "--managed-settings-in-initialize"],
-        &["--await-initialize", "--initialize-fields=settings,disallowedTools"],
+        &[
+            "--await-initialize",
+            "--initialize-fields=settings,disallowedTools",
+        ],
         &["--allow-dangerously-skip-permissions"],
     ] {
         let run = run_with(flags);
