@@ -207,7 +207,7 @@ fn ssh_moves_a_session_there_and_back() {
     let path = connect(&two.laptop, &two.desk);
     let target = format!("ssh://desk{}", two.desk.project().display());
     let said = run(&two.laptop, &path, &["teleport", "push", &two.id, &target]);
-    assert!(said.contains("there: took in"), "{said}");
+    assert!(said.contains("there: received"), "{said}");
     assert_eq!(status(&two.desk.project()), before);
     // Back, asked for from here; the other end notes that it left.
     let said = run(

@@ -167,6 +167,27 @@ pub(crate) enum WorktreeError {
     Sparse(#[source] GitError),
 }
 
+/// git reads the state of all worktrees when it adds one, and fails where another is half made.
+static ADDING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+/// How often a worktree is added again that met one which another process was making.
+const MOST_TRIES: usize = 5;
+
+/// Adds a worktree, after those that are being added.
+async fn add_one(trusted: &Git, repository: &Path, add: &[&str]) -> Result<(), GitError> {
+    let _one = ADDING.lock().await;
+    let mut tries = 1;
+    loop {
+        match git(trusted, repository, add).await {
+            Ok(_) => return Ok(()),
+            Err(error) if tries < MOST_TRIES && error.to_string().contains("commondir") => {
+                tries += 1
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
 impl Worktree {
     /// Makes a worktree of the repository that a folder belongs to. A branch of that name that an earlier worktree
     /// left is continued.
@@ -217,7 +238,7 @@ impl Worktree {
             }
             Err(_) => add.extend(["-b", &branch, &shown, &base]),
         }
-        if let Err(error) = git(trusted, &repository, &add).await {
+        if let Err(error) = add_one(trusted, &repository, &add).await {
             if held.is_some() {
                 let _ = std::fs::remove_file(sweep::lock_of(&path));
             }
