@@ -181,7 +181,7 @@ async fn add_one(trusted: &Git, repository: &Path, add: &[&str]) -> Result<(), G
         match git(trusted, repository, add).await {
             Ok(_) => return Ok(()),
             Err(error) if tries < MOST_TRIES && error.to_string().contains("commondir") => {
-                tries += 1
+                tries += 1;
             }
             Err(error) => return Err(error),
         }
